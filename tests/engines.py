@@ -149,8 +149,8 @@ def option(command: list[str] | tuple[str, ...], name: str) -> list[str]:
 
 def info(**changes: Any) -> dict[str, Any]:
     """Return what `onhost/containers.py` reports of a daemon: `docker info` of the lab's Docker."""
-    told = json.loads(INFO)
-    return {"info": {**told, **changes}, "free": 10**12, "hook": False, "cdi": False}
+    result = json.loads(INFO)
+    return {"info": {**result, **changes}, "free": 10**12, "hook": False, "cdi": False}
 
 
 # `docker info --format '{{json .}}'`, Debian's Docker 20.10.24 with client 28.2.2, shortened

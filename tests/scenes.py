@@ -27,7 +27,7 @@ OPTIONS = RunOptions()
 
 
 @dataclass
-class Told:
+class Recorder:
     """Collects what a run reports."""
 
     events: list[Event] = field(default_factory=list)
@@ -87,7 +87,7 @@ def scene(
             options=options,
             given=given or {},
             pool=pool,
-            reporter=Told(),
+            reporter=Recorder(),
             log_dir=folder,
             run_id="1",
         )
@@ -100,7 +100,7 @@ def play(
     selection: Selection = ALL,
     limit: str | None = None,
     **settings: Any,
-) -> tuple[RunResult, Told]:
+) -> tuple[RunResult, Recorder]:
     """Run the playbook `text`; without a `- hosts:` it is the tasks of one play on `sparks`."""
     if not text.lstrip().startswith(("- hosts:", "- name: play")):
         text = "- hosts: sparks\n  tasks:\n" + "".join(
@@ -120,7 +120,7 @@ def play(
         check_selected_order(
             [assigned.play for assigned in plays], playbook, nodes=made.options.nodes
         )
-        assert isinstance(made.reporter, Told)
+        assert isinstance(made.reporter, Recorder)
         return PlaybookRunner(made).run(plays), made.reporter
 
 

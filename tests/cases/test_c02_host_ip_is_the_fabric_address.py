@@ -34,8 +34,8 @@ def test_the_ethernet_address_that_the_recorded_log_waits_for_never_appears() ->
 def test_the_wait_of_the_recorded_log_ends_the_start_with_both_addresses() -> None:
     made, _ = deployed(hosts=2)
     lines = output(RECORDED).splitlines()
-    (told,) = [text for line in lines if (text := check_placement_group(made, line))]
-    assert told == (
+    (result,) = [text for line in lines if (text := check_placement_group(made, line))]
+    assert result == (
         "vLLM waits for a GPU on 192.168.50.192, which is not a Ray node; "
         "Ray nodes: 192.168.100.1, 192.168.100.2"
     )

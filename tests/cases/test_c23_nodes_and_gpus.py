@@ -34,7 +34,7 @@ def test_the_recorded_head_alone_is_none() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "told"),
+    ("nodes", "expected"),
     [
         ({"192.168.100.1": 2.0}, "did not join Ray; its nodes: 192.168.100.1 (2 GPUs)"),
         ({"192.168.100.1": 2.0, "192.168.100.2": 0.0},
@@ -44,6 +44,6 @@ def test_the_recorded_head_alone_is_none() -> None:
     ],
 )  # fmt: skip
 def test_enough_gpus_are_not_enough_nodes_and_the_reverse(
-    nodes: dict[str, float], told: str
+    nodes: dict[str, float], expected: str
 ) -> None:
-    assert told in check_ray_nodes(nodes, WANTED)
+    assert expected in check_ray_nodes(nodes, WANTED)

@@ -71,11 +71,14 @@ def test_containers_have_it_mounted_and_preloaded_also_where_the_image_names_ano
 def test_the_host_reports_the_digest_of_the_file(tmp_path: Path) -> None:
     path = tmp_path / "libnccl.so.2"
     path.write_bytes(b"a build")
-    assert _told(path) == {"digest": hashlib.sha256(b"a build").hexdigest(), "why": ""}
-    assert _told(tmp_path / "absent") == {"digest": "", "why": "No such file or directory"}
+    assert _identify(path) == {"digest": hashlib.sha256(b"a build").hexdigest(), "why": ""}
+    assert _identify(tmp_path / "absent") == {
+        "digest": "",
+        "why": "No such file or directory",
+    }
 
 
-def _told(path: Path) -> object:
+def _identify(path: Path) -> object:
     command = build_script_command("host/digest", {"path": str(path)}, python=(sys.executable,))
     done = subprocess.run(command.argv, input=command.input, capture_output=True, check=True)
     return json.loads(done.stdout)

@@ -54,8 +54,8 @@ def test_a_log_that_is_cut_anywhere_shows_the_last_milestone_before(name: str) -
     for line in output(name).splitlines():
         list(ranks.feed("spark-01", [line[: len(line) // 2]]))
         list(ranks.feed("spark-01", [line]))
-        if told := milestones.parse_milestone(line):
-            assert str(told) in str(ranks)
+        if result := milestones.parse_milestone(line):
+            assert str(result) in str(ranks)
 
 
 def test_each_rank_has_its_own_last_milestone_and_host() -> None:

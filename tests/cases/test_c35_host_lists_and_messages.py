@@ -51,8 +51,8 @@ def test_no_limit_is_none() -> None:
 
 
 def test_a_step_that_fails_shows_its_stderr(tmp_path: Path) -> None:
-    _, told = scenes.play(tmp_path, "- {name: hook, shell: 'echo no room left >&2; exit 1'}")
-    for outcome in told.outcomes("hook").values():
+    _, record = scenes.play(tmp_path, "- {name: hook, shell: 'echo no room left >&2; exit 1'}")
+    for outcome in record.outcomes("hook").values():
         assert outcome.status is Status.FAILED
         assert "exit status 1" in outcome.message
         assert "no room left" in outcome.message

@@ -73,8 +73,8 @@ def _down(tmp_path: Path, open_link: Callable[[Host], Connection]) -> tuple[int,
     known = inventory(engine="docker", engine_image="x")
     text = PLAYBOOK.read_text().partition("  hosts: sparks")[2]
     text = f"- hosts: sparks{text}"
-    ended, told = play(tmp_path, text, hosts=known, open_link=open_link)
-    return ended.exit_code, {name: one.status for name, one in told.outcomes("Stop").items()}
+    ended, record = play(tmp_path, text, hosts=known, open_link=open_link)
+    return ended.exit_code, {name: one.status for name, one in record.outcomes("Stop").items()}
 
 
 def test_only_containers_with_our_label_are_removed_on_every_host(

@@ -59,7 +59,7 @@ def test_logs_name_the_hosts_that_cannot_be_read(
     inventory: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert _type("cluster.logs", "--inventory", inventory) == 4
-    told = capsys.readouterr().out
-    assert "==> spark-2: " in told
-    assert "==> spark-3: " in told
-    assert "Traceback" not in told
+    result = capsys.readouterr().out
+    assert "==> spark-2: " in result
+    assert "==> spark-3: " in result
+    assert "Traceback" not in result

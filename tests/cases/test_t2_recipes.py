@@ -153,7 +153,7 @@ def _fit(folder: Path, config: dict[str, Any], lines: str, *words: str) -> tuple
 
 
 @pytest.mark.parametrize(
-    ("length", "code", "told"),
+    ("length", "code", "expected"),
     [
         ("auto", 0, "it fits: "),
         ("-1", 0, "the longest context that fits, "),
@@ -161,7 +161,7 @@ def _fit(folder: Path, config: dict[str, Any], lines: str, *words: str) -> tuple
     ],
 )
 def test_t2_50_an_auto_length_is_the_longest_that_fits(
-    tmp_path: Path, length: str, code: int, told: str
+    tmp_path: Path, length: str, code: int, expected: str
 ) -> None:
     lines = (
         "vllm_model: Qwen/Qwen3-30B-A3B\nengine_image: vllm/vllm-openai:v0.29.0-cu130\n"
@@ -170,7 +170,7 @@ def test_t2_50_an_auto_length_is_the_longest_that_fits(
     huge = {**QWEN3, "max_position_embeddings": 4194304}
     found, text = _fit(tmp_path, huge, lines)
     assert found == code, text
-    assert told in text
+    assert expected in text
 
 
 @pytest.mark.parametrize(("tp", "code"), [(2, 0), (4, 0)])

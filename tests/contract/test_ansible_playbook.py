@@ -40,7 +40,7 @@ BOOK = """
     - {name: a shell, shell: "printf x | wc -c", register: count}
     - {name: it counted, assert: {that: count.stdout | trim | int == 1}}
     - {name: only red, command: "true", when: color == 'red', register: red}
-    - {name: skipped is told, assert: {that: red is skipped}, when: color == 'blue'}
+    - {name: skipped is reported, assert: {that: red is skipped}, when: color == 'blue'}
     - {name: two conditions, command: "true", when: [size == 2, color == 'blue']}
     - {name: made, file: {path: "DIR/{{ who }}/deep", state: directory, mode: "0750"}}
     - {name: made again, file: {path: "DIR/{{ who }}/deep", state: directory, mode: "0750"}}
@@ -95,14 +95,14 @@ BOOK = """
 WORDS = {"skipping": "skipped", "fatal": "failed"}
 
 
-def _told(output: str) -> list[tuple[str, str, str]]:
+def _read_results(output: str) -> list[tuple[str, str, str]]:
     """Return task, host and status of each line that has one, in the order of the tasks."""
     found, task = [], ""
     for line in output.splitlines():
         if heading := re.match(r"TASK \[(.*)\] \*", line):
             task = heading[1]
-        elif told := re.match(r"(ok|changed|skipping|skipped|fatal): \[([\w-]+)\]", line):
-            found.append((task, told[2], WORDS.get(told[1], told[1])))
+        elif result := re.match(r"(ok|changed|skipping|skipped|fatal): \[([\w-]+)\]", line):
+            found.append((task, result[2], WORDS.get(result[1], result[1])))
     return sorted(found)
 
 
@@ -149,8 +149,8 @@ def test_the_same_tasks_end_the_same_on_every_host(tmp_path: Path) -> None:
         tmp_path / "ours",
         sys.executable, "-m", "sparkfleet", "playbook.run", "play.yml", "--inventory", "hosts.yml",
     )  # fmt: skip
-    assert len(_told(peer)) > 60
-    assert _told(ours) == _told(peer)
+    assert len(_read_results(peer)) > 60
+    assert _read_results(ours) == _read_results(peer)
     assert _recap(ours) == _recap(peer)
     assert _files(tmp_path / "ours") == _files(tmp_path / "ansible")
 

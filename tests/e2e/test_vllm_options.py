@@ -63,28 +63,28 @@ def _run(*words: str | Path) -> dict[str, Any]:
 def test_the_source_has_the_same_as_vllm_itself() -> None:
     install.install_engine(print)
     read = _run(PROBE)
-    told = _run("-c", f"TEXTS = {TEXTS}\n{ASK}")
-    options = {word.removeprefix("--") for word in told["options"] if word.startswith("--")}
+    result = _run("-c", f"TEXTS = {TEXTS}\n{ASK}")
+    options = {word.removeprefix("--") for word in result["options"] if word.startswith("--")}
     negated = {name for name in options if name.removeprefix("no-") in options - {name}}
     assert set(read["options"]) == options - negated
-    assert set(read["variables"]) == {n for n in told["variables"] if n.startswith("VLLM_")}
+    assert set(read["variables"]) == {n for n in result["variables"] if n.startswith("VLLM_")}
     release = read["packages"]["vllm"]
     assert load_release_table("options").names(release) == set(read["options"])
     assert load_release_table("variables").names(release) == set(read["variables"])
-    _compare_types(read, told)
+    _compare_types(read, result)
 
 
-def _compare_types(read: dict[str, Any], told: dict[str, Any]) -> None:
+def _compare_types(read: dict[str, Any], result: dict[str, Any]) -> None:
     """Compare the types that were read with the conversions that vLLM's own parser makes."""
     flags = {name for name, kind in read["types"].items() if kind == "flag"}
-    assert flags == {word.removeprefix("--") for word in told["flags"]}
+    assert flags == {word.removeprefix("--") for word in result["flags"]}
     for name, kind in read["types"].items():
         if name in flags:
             continue
-        taken = set(told["takes"][f"--{name}"])
+        taken = set(result["takes"][f"--{name}"])
         assert taken == TAKEN[kind] if kind in TAKEN else not taken & {"{x: 1}", "x"}, name
     for name, values in read["values"].items():
-        assert set(told["choices"].get(f"--{name}", ())) <= set(values), name
+        assert set(result["choices"].get(f"--{name}", ())) <= set(values), name
     table = load_option_types()
     assert table.types == read["types"]
     assert all(set(values) == set(read["values"][name]) for name, values in table.values.items())

@@ -155,7 +155,7 @@ def second(cluster: Cluster, case: Case) -> Done:
     return cluster.up(*SECOND, *words, events=case.events)
 
 
-def check_told(case: Case, done: Done) -> None:
+def check_report(case: Case, done: Done) -> None:
     """Expect the exit code, the cause with its host, and the logs."""
     codes = case.code if isinstance(case.code, tuple) else (case.code,)
     assert done.code in codes, done.output
@@ -691,7 +691,7 @@ def test_what_fails_before_the_previous_is_stopped_touches_nothing(
     before = start_from(cluster, ground)
     with broken(case):
         done = second(cluster, case)
-    check_told(case, done)
+    check_report(case, done)
     check_left(cluster, before)
     assert cluster.processes() == {host: seen.processes for host, seen in before.items()}
 
@@ -701,7 +701,7 @@ def test_what_fails_later_is_undone(cluster: Cluster, case: Case, ground: str) -
     before = start_from(cluster, ground)
     with broken(case):
         done = second(cluster, case)
-    check_told(case, done)
+    check_report(case, done)
     if ground == PREVIOUS and cluster.processes() != {
         h: one.processes for h, one in before.items()
     }:
@@ -718,7 +718,7 @@ def test_a_host_that_is_lost_is_named_and_the_next_run_heals_all(
         done = second(cluster, case)
         left = {host: remains(host) for host in HOSTS if host not in case.lost}
     assert not any(left.values()), left
-    check_told(case, done)
+    check_report(case, done)
     check_healed(cluster, before)
 
 

@@ -94,10 +94,10 @@ def _json(*words: str) -> tuple[int, Any]:
 
 @pytest.mark.usefixtures("lab")
 def test_facts_are_shown_side_by_side() -> None:
-    code, told = _json("hosts.facts")
+    code, result = _json("hosts.facts")
     assert code == 0
-    assert tuple(told["hosts"]) == HOSTS
-    assert {one["gpus"][0]["name"] for one in told["hosts"].values()} == {"NVIDIA GB10"}
+    assert tuple(result["hosts"]) == HOSTS
+    assert {one["gpus"][0]["name"] for one in result["hosts"].values()} == {"NVIDIA GB10"}
     lines = _type("hosts.facts", "--host", "spark-02").stdout.splitlines()
     assert lines[1].split() == ["spark-02"]
     assert any(line.split()[:2] == ["GPU", "NVIDIA"] for line in lines)
@@ -118,10 +118,10 @@ def test_a_port_that_is_held_refuses() -> None:
 def test_a_host_that_does_not_answer_leaves_the_others_shown(tmp_path: Path) -> None:
     more = tmp_path / "more.yml"
     more.write_text("sparks: {hosts: {spark-03: {ansible_host: 127.0.0.1, ansible_port: 1}}}\n")
-    code, told = _json("hosts.check", "--inventory", str(more))
+    code, result = _json("hosts.check", "--inventory", str(more))
     assert code == 4
-    assert {verdict["host"] for verdict in told["verdicts"]} == {*HOSTS}
-    assert tuple(told["errors"]) == ("spark-03",)
+    assert {verdict["host"] for verdict in result["verdicts"]} == {*HOSTS}
+    assert tuple(result["errors"]) == ("spark-03",)
     assert _type("hosts.facts", "--inventory", str(more)).returncode == 4
 
 
@@ -224,13 +224,13 @@ def test_a_password_prepares_hosts_whose_sudo_asks_for_one(password: str) -> Non
     refused = _type("hosts.prepare", "--yes", "--tags", "caches")
     assert refused.returncode == 2
     assert refused.stdout.count("sudo asks for a password") == 2
-    _, told = _json("hosts.check", "--set", "drop_caches=true", "--set", password)
-    seen = [one["seen"] for one in told["verdicts"] if one["check"] == "host.drop_caches"]
+    _, result = _json("hosts.check", "--set", "drop_caches=true", "--set", password)
+    seen = [one["seen"] for one in result["verdicts"] if one["check"] == "host.drop_caches"]
     assert seen == ["allowed with the password"] * 2
     assert _changed("--yes", "--tags", "caches", "--set", password) == [1, 1]
     assert _changed("--yes", "--tags", "caches", "--set", password) == [0, 0]
-    _, told = _json("hosts.check", "--set", "drop_caches=true")
-    seen = [one["seen"] for one in told["verdicts"] if one["check"] == "host.drop_caches"]
+    _, result = _json("hosts.check", "--set", "drop_caches=true")
+    seen = [one["seen"] for one in result["verdicts"] if one["check"] == "host.drop_caches"]
     assert seen == ["allowed"] * 2
 
 

@@ -133,9 +133,9 @@ def test_ctrl_c_ends_the_commands_and_undoes_the_rest(
 
 def test_becoming_root_is_tried_first(lab: LabFleet, tmp_path: Path) -> None:
     hosts = load_inventory([str(lab.inventory)])
-    _, told = play(tmp_path, "- name: it\n  command: id -un\n  become: true\n", hosts=hosts,
+    _, record = play(tmp_path, "- name: it\n  command: id -un\n  become: true\n", hosts=hosts,
                    open_link=connect_ssh)  # fmt: skip
-    outcome = told.outcomes("it")["spark-01"]
+    outcome = record.outcomes("it")["spark-01"]
     if shutil.which("sudo"):  # a lab host has the programs of this machine
         assert outcome.data["stdout"] == "root"
     else:

@@ -111,9 +111,9 @@ def test_a_run_that_changes_nothing_costs_one_channel_a_host(up: str) -> None:
 
 def test_ray_status_counts_the_nodes(up: str) -> None:
     words = [f"{engine.ROOT}/bin/ray", "status", "--address", "10.78.1.1:6379"]
-    told = fleet.run_on("spark-01", words).stdout
-    assert told.count(" 1 node_") == 2
-    assert "0.0/2.0 GPU" in told
+    result = fleet.run_on("spark-01", words).stdout
+    assert result.count(" 1 node_") == 2
+    assert "0.0/2.0 GPU" in result
 
 
 def test_a_dead_rank_ends_the_server(up: str) -> None:

@@ -137,7 +137,7 @@ def _rendered(name: str, size: int, mods: Path) -> Mapping[str, Mapping[str, str
     ).files
 
 
-def _told(name: str, files: Mapping[str, Mapping[str, str]]) -> str:
+def _format_files(name: str, files: Mapping[str, Mapping[str, str]]) -> str:
     parts = [f"# {load_recipe(name).source}\n"]
     parts += [
         f"==> {host}/{file} <==\n{text}"
@@ -150,7 +150,7 @@ def _told(name: str, files: Mapping[str, Mapping[str, str]]) -> str:
 @pytest.mark.parametrize(("name", "size"), ROWS)
 def test_a_recipe_is_rendered_as_its_document_has_it(name: str, size: int, mods: Path) -> None:
     path = FILES / name / f"tp{size}.txt"
-    text = _told(name, _rendered(name, size, mods))
+    text = _format_files(name, _rendered(name, size, mods))
     if WRITE:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)

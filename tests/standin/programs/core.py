@@ -17,7 +17,7 @@ from . import child, wire
 from .wire import Peer
 
 
-def tell(**message: Any) -> None:
+def report(**message: Any) -> None:
     """Report to the parent."""
     print(json.dumps(message), flush=True)
 
@@ -42,20 +42,20 @@ def ray(asked: dict[str, Any]) -> None:
     peer = wire.call(head, int(port), patience=5.0)
     peer.send(do="place", size=asked["size"], first=head)
     for message in peer.messages():
-        tell(**message)
-    tell(died=0)
+        report(**message)
+    report(died=0)
 
 
 def mp(asked: dict[str, Any]) -> None:
     """Have a rank here, and wait for those of the other hosts to come."""
     own = child.start("VLLM::Worker_TP0", "worker", {"linger": False})
     server = wire.listen(asked["master_port"], address=asked["address"])
-    tell(seat=[0, asked["address"], own.pid])
+    report(seat=[0, asked["address"], own.pid])
     for _ in range(asked["size"] - 1):
         connection, (address, _port) = server.accept()
         threading.Thread(target=follow, args=(Peer(connection), address), daemon=True).start()
     own.wait()
-    tell(died=0)
+    report(died=0)
 
 
 def follow(peer: Peer, address: str) -> None:
@@ -63,14 +63,14 @@ def follow(peer: Peer, address: str) -> None:
     rank = -1
     for message in peer.messages():
         rank = message["rank"]
-        tell(seat=[rank, address, message["pid"]])
-    tell(died=rank)
+        report(seat=[rank, address, message["pid"]])
+    report(died=rank)
 
 
 def copies(asked: dict[str, Any]) -> None:
     """Be the only rank of the first copy, and wait for the other copies to come."""
     server = wire.listen(asked["master_port"], address=asked["address"])
-    tell(seat=[0, asked["address"], os.getpid()])
+    report(seat=[0, asked["address"], os.getpid()])
     for _ in range(asked["size"] - 1):
         connection, (address, _port) = server.accept()
         threading.Thread(target=follow, args=(Peer(connection), address), daemon=True).start()
@@ -78,7 +78,7 @@ def copies(asked: dict[str, Any]) -> None:
 
 def solo(asked: dict[str, Any]) -> None:
     """Be the only rank."""
-    tell(seat=[0, asked["address"], os.getpid()])
+    report(seat=[0, asked["address"], os.getpid()])
 
 
 def main() -> None:

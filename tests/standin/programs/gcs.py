@@ -58,9 +58,9 @@ class Handler(socketserver.BaseRequestHandler):
         self.request.settimeout(SILENCE)
         state.nodes[node.address] = node
         peer.send(joined=True)
-        for told in peer.messages():
-            if "driver" in told and told["driver"] in state.drivers:
-                state.drivers[told["driver"]].send(**told)
+        for report in peer.messages():
+            if "driver" in report and report["driver"] in state.drivers:
+                state.drivers[report["driver"]].send(**report)
         node.alive = False
         for (driver, rank), address in tuple(state.seats.items()):
             if address == node.address and driver in state.drivers:

@@ -57,12 +57,12 @@ def start(given: dict[str, str], version: str) -> None:
     story = Story("ray-head" if head else "ray-worker", wrong, {"address": address, "head": at})
     processes: list[tuple[str, subprocess.Popen[bytes]]] = []
     _end_on_sigterm(processes, deaf=wrong.get("ignore_sigterm", False))
-    story.tell(until="Local node IP")
+    story.print_lines(until="Local node IP")
     if head:
         request = {"port": int(given["port"]), "versions": versions}
         processes.append(("gcs_server", child.start("gcs_server", "gcs", request)))
     processes.append(("raylet", _raylet(given, at, versions, wrong)))
-    story.tell()
+    story.print_lines()
     _watch(processes)
 
 

@@ -105,18 +105,18 @@ class Story:
         self._pause = wrong.get("pace", PACE) / len(self._lines)
         behaviour.happen(wrong, behaviour.START)
 
-    def tell(self, until: str | None = None) -> None:
+    def print_lines(self, until: str | None = None) -> None:
         """Print on, to the end or to the line that holds `until`."""
         while self._lines:
             line = self._lines.pop(0)
-            for told in self._told(line):
-                print(told, flush=True)
+            for shown in self._fill_in(line):
+                print(shown, flush=True)
             time.sleep(self._pause)
             behaviour.happen(self._wrong, line)
             if until is not None and until in line:
                 return
 
-    def _told(self, line: str) -> Iterator[str]:
+    def _fill_in(self, line: str) -> Iterator[str]:
         if "pid=258" in line or "pid=219" in line or "pid=110" in line:
             yield self._put(line, {"pid0": self._seats()[0][1]})
         elif any(mark in line for mark in RANK_ONE):

@@ -75,7 +75,7 @@ class Serve:
         except OSError as error:
             sys.exit(f"OSError: {error}")
         core = self._start_core()
-        self._tell("solo" if self._executor == "copies" else self._executor)
+        self._print_story("solo" if self._executor == "copies" else self._executor)
         endpoint = Endpoint(bound, self._facts["name"], self._given, self._wrong)
         endpoint.copies = self._copies
         self._serve(endpoint, core)
@@ -90,12 +90,12 @@ class Serve:
         )
         self._seats[0] = (self._facts["address"], worker.pid)
         story = Story("mp-worker", self._wrong, self._facts, lambda: self._seats)
-        story.tell(until="Launching vLLM")
+        story.print_lines(until="Launching vLLM")
         head = self._facts["address"]
         port = int(self._facts["master_port"])
         peer = wire.call(head, port, patience=600.0)
         peer.send(rank=self._rank, pid=worker.pid)
-        story.tell()
+        story.print_lines()
         threading.Thread(target=self._outlive, args=(worker,), daemon=True).start()
         for _ in peer.messages():
             pass
@@ -142,8 +142,8 @@ class Serve:
             self._changed.wait_for(lambda: len(self._seats) >= self._size)
         return self._seats
 
-    def _tell(self, name: str) -> None:
-        Story(name, self._wrong, self._facts, self._all_seats).tell()
+    def _print_story(self, name: str) -> None:
+        Story(name, self._wrong, self._facts, self._all_seats).print_lines()
 
     def _serve(self, endpoint: Endpoint, core: subprocess.Popen[bytes]) -> None:
         self._serves = True

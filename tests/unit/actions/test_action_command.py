@@ -33,8 +33,8 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _outcome(folder: Path, text: str, **settings: Any) -> Outcome:
-    _, told = play(folder, f"- name: it\n  {text}\n", hosts=ONE, **settings)
-    return told.outcomes("it")["spark-01"]
+    _, record = play(folder, f"- name: it\n  {text}\n", hosts=ONE, **settings)
+    return record.outcomes("it")["spark-01"]
 
 
 def test_what_a_command_said_is_registered_as_in_ansible(tmp_path: Path) -> None:
@@ -204,8 +204,8 @@ def test_become_goes_through_sudo(
 ) -> None:
     hosts = inventory(("spark-01",), **variables)
     text = f"- name: it\n  command: sh -c 'echo $SUDO_TO'\n  {line}\n"
-    _, told = play(tmp_path, text, hosts=hosts)
-    assert told.outcomes("it")["spark-01"].data["stdout"] == user
+    _, record = play(tmp_path, text, hosts=hosts)
+    assert record.outcomes("it")["spark-01"].data["stdout"] == user
 
 
 def test_a_sudo_that_asks_for_a_password_is_reported(tmp_path: Path, sudo: Path) -> None:
@@ -219,15 +219,17 @@ def test_a_sudo_that_asks_for_a_password_is_reported(tmp_path: Path, sudo: Path)
 
 
 def test_arguments_are_rendered_for_each_host(tmp_path: Path) -> None:
-    _, told = play(tmp_path, '- name: it\n  command: echo "{{ inventory_hostname }} {{ rank }}"\n')
-    said = {name: one.data["stdout"] for name, one in told.outcomes("it").items()}
+    _, record = play(
+        tmp_path, '- name: it\n  command: echo "{{ inventory_hostname }} {{ rank }}"\n'
+    )
+    said = {name: one.data["stdout"] for name, one in record.outcomes("it").items()}
     assert said == {"spark-01": "spark-01 0", "spark-02": "spark-02 1"}
 
 
 def test_arguments_are_not_rendered_where_the_task_is_skipped(tmp_path: Path) -> None:
     text = '- name: it\n  command: echo "{{ only }}"\n  when: only is defined\n'
-    _, told = play(tmp_path, text)
-    assert {one.status for one in told.outcomes("it").values()} == {Status.SKIPPED}
+    _, record = play(tmp_path, text)
+    assert {one.status for one in record.outcomes("it").values()} == {Status.SKIPPED}
 
 
 def test_an_undefined_variable_is_an_error_with_its_place(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ ONE = inventory(("spark-01",), color="green")
 
 
 def _outcome(folder: Path, text: str, **settings: Any) -> Outcome:
-    _, told = play(folder, text, hosts=ONE, **settings)
-    return told.outcomes("it")["spark-01"]
+    _, record = play(folder, text, hosts=ONE, **settings)
+    return record.outcomes("it")["spark-01"]
 
 
 def test_assert_names_the_first_expression_that_is_not_true(tmp_path: Path) -> None:
@@ -67,8 +67,8 @@ def test_set_is_for_the_host_and_the_rest_of_the_run(tmp_path: Path) -> None:
         "    - name: it\n"
         "      debug: {msg: '{{ a }} {{ b | sum }}'}\n"
     )
-    _, told = play(tmp_path, text)
-    said = {name: one.message for name, one in told.outcomes("it").items()}
+    _, record = play(tmp_path, text)
+    said = {name: one.message for name, one in record.outcomes("it").items()}
     assert said == {"spark-01": "set 0 3", "spark-02": "set 1 3"}
 
 

@@ -29,8 +29,8 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run(folder: Path, text: str, **settings: Any) -> tuple[RunResult, Outcome]:
-    ended, told = play(folder, text, hosts=ONE, **settings)
-    return ended, told.outcomes("it")["spark-01"]
+    ended, record = play(folder, text, hosts=ONE, **settings)
+    return ended, record.outcomes("it")["spark-01"]
 
 
 def _mode(path: Path) -> str:
@@ -96,11 +96,11 @@ def test_a_file_is_put_in_place_only_if_its_check_accepts_it(tmp_path: Path, hom
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [("visudo -c", "validate must contain %s"), ("a 'b %s", "cannot be split into words")],
 )
-def test_a_check_that_cannot_be_run_is_refused(tmp_path: Path, text: str, told: str) -> None:
-    with pytest.raises(PlaybookError, match=told):
+def test_a_check_that_cannot_be_run_is_refused(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(PlaybookError, match=expected):
         _run(tmp_path, _copy(f', validate: "{text}"'))
 
 
@@ -142,8 +142,8 @@ def test_a_template_is_rendered_with_each_hosts_variables(tmp_path: Path, home: 
     text = "- name: it\n  template: {src: t.conf.j2, dest: '~/{{ inventory_hostname }}/'}\n"
     for name in ("spark-01", "spark-02"):
         (home / name).mkdir()
-    _, told = play(tmp_path, text, options=RunOptions(tp=2))
-    assert {one.status for one in told.outcomes("it").values()} == {Status.CHANGED}
+    _, record = play(tmp_path, text, options=RunOptions(tp=2))
+    assert {one.status for one in record.outcomes("it").values()} == {Status.CHANGED}
     assert (home / "spark-02" / "t.conf").read_text() == "spark-02 of 2\n"
 
 

@@ -23,8 +23,8 @@ ONE = inventory(("spark-01",))
 
 
 def _outcome(folder: Path, text: str, **settings: Any) -> Outcome:
-    _, told = play(folder, f"- name: it\n  {text}\n", hosts=ONE, **settings)
-    return told.outcomes("it")["spark-01"]
+    _, record = play(folder, f"- name: it\n  {text}\n", hosts=ONE, **settings)
+    return record.outcomes("it")["spark-01"]
 
 
 @pytest.fixture
@@ -117,9 +117,9 @@ def test_a_wait_ends_when_its_input_ends(free_port: int) -> None:
 
 def test_pause_waits_once_for_all_hosts(tmp_path: Path) -> None:
     began = time.monotonic()
-    _, told = play(tmp_path, "- name: it\n  pause: {seconds: 1}\n")
+    _, record = play(tmp_path, "- name: it\n  pause: {seconds: 1}\n")
     assert time.monotonic() - began >= 1
-    assert list(told.outcomes("it")) == ["spark-01"]
+    assert list(record.outcomes("it")) == ["spark-01"]
 
 
 def test_pause_asks_only_at_a_terminal(tmp_path: Path) -> None:

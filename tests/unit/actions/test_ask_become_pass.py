@@ -73,14 +73,14 @@ def _until(terminal: int, mark: bytes | None) -> Iterator[bytes]:
 def test_one_answer_is_for_all_hosts_and_is_shown_nowhere(fake: Path) -> None:
     done = _type(fake, SECRET, "-K", "--output", "json", "--verbose")
     assert done.terminal.split("\r\n") == ["password for sudo on the hosts: ", ""]
-    told = json.loads(done.output)
-    (content,) = told["plays"]
+    result = json.loads(done.output)
+    (content,) = result["plays"]
     assert {name: one["status"] for name, one in content["tasks"][0]["hosts"].items()} == {
         "spark-01": "changed",
         "spark-02": "changed",
     }
     assert set((fake / "given").read_text().splitlines()) == {SECRET}
-    log = (Path(told["log"]) / "run.log").read_text()
+    log = (Path(result["log"]) / "run.log").read_text()
     assert SECRET not in done.output + log + (fake / "asked").read_text()
 
 
@@ -125,17 +125,17 @@ def test_a_password_that_others_may_read_is_refused_before_a_host_is_touched(fak
 def test_a_template_does_not_see_a_password(fake: Path) -> None:
     hosts = inventory(("spark-01",), ansible_become_password=SECRET)
     words = "{{ ansible_become_password }} {{ hostvars['spark-01'].ansible_become_password }}"
-    _, told = play(fake, f'- name: it\n  debug: {{msg: "{words}"}}\n', hosts=hosts)
-    assert told.outcomes("it")["spark-01"].message == "(secret) (secret)"
-    assert SECRET not in repr(told.events)
+    _, record = play(fake, f'- name: it\n  debug: {{msg: "{words}"}}\n', hosts=hosts)
+    assert record.outcomes("it")["spark-01"].message == "(secret) (secret)"
+    assert SECRET not in repr(record.events)
 
 
 def test_a_variable_wins_over_what_was_typed(fake: Path) -> None:
     hosts = inventory(("spark-01",), ansible_become_password=SECRET)
-    _, told = play(fake, TASKS, hosts=hosts, options=RunOptions(sudo_password="typed"))
-    assert told.outcomes("it")["spark-01"].message == ""
+    _, record = play(fake, TASKS, hosts=hosts, options=RunOptions(sudo_password="typed"))
+    assert record.outcomes("it")["spark-01"].message == ""
     assert set((fake / "given").read_text().splitlines()) == {SECRET}
-    assert SECRET not in repr(told.events)
+    assert SECRET not in repr(record.events)
 
 
 def test_a_task_sets_no_password(fake: Path) -> None:
@@ -157,7 +157,7 @@ def test_a_play_gives_a_password_of_its_own(fake: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SPARK_SUDO", SECRET)
     lookup = "    ansible_become_pass: \"{{ lookup('env', 'SPARK_SUDO') }}\"\n"
     text = PLAY.replace("  tasks:\n", f"  vars:\n{lookup}  tasks:\n")
-    ended, told = play(fake, text, hosts=inventory(("spark-01",)))
+    ended, record = play(fake, text, hosts=inventory(("spark-01",)))
     assert ended.exit_code == 0
     assert set((fake / "given").read_text().splitlines()) == {SECRET}
-    assert SECRET not in repr(told.events)
+    assert SECRET not in repr(record.events)

@@ -49,8 +49,8 @@ def test_a_lock_that_is_free_or_stale_does_not_stop_a_check(
 ) -> None:
     monkeypatch.setattr(lock, "fetch_lock_holder", lambda *_: holder)
     monkeypatch.setattr(lock, "is_process_running", lambda _: alive)
-    _, told = play(tmp_path, "- name: it\n  lock:\n", hosts=ONE, options=CHECK)
-    outcome = told.outcomes("it")["one"]
+    _, record = play(tmp_path, "- name: it\n  lock:\n", hosts=ONE, options=CHECK)
+    outcome = record.outcomes("it")["one"]
     assert (outcome.status, outcome.message) == (Status.OK, "not locked by another run")
 
 
@@ -81,8 +81,8 @@ def test_a_rolled_back_task_is_reported(tmp_path: Path) -> None:
   file: {{path: {tmp_path}/made, state: directory}}
 - command: "false"
 """
-    _, told = play(tmp_path, tasks, hosts=ONE)
-    assert told.notes() == ["rolled back on one: Make a folder"]
+    _, record = play(tmp_path, tasks, hosts=ONE)
+    assert record.notes() == ["rolled back on one: Make a folder"]
     assert not (tmp_path / "made").exists()
 
 

@@ -257,10 +257,10 @@ def test_a_run_takes_the_lock_once_and_frees_it_at_its_end(
     monkeypatch.setenv("HOME", str(tmp_path))
     hosts = inventory(("one",))
     text = "- lock:\n- name: again\n  lock:\n- command: sh -c 'cat ~/vllm/.sparkfleet/test/lock'\n"
-    ended, told = play(tmp_path, text, hosts=hosts)
+    ended, record = play(tmp_path, text, hosts=hosts)
     assert ended.exit_code == 0
-    assert told.outcomes("again")["one"].status is Status.OK
-    written = json.loads(told.outcomes("command")["one"].data["stdout"])
+    assert record.outcomes("again")["one"].status is Status.OK
+    written = json.loads(record.outcomes("command")["one"].data["stdout"])
     assert int(written["pid"]) == os.getpid()
     deadline = time.monotonic() + 5
     while Path(f"/proc/{written['process']}").exists() and time.monotonic() < deadline:

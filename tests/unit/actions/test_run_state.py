@@ -23,7 +23,7 @@ from sparkfleet.playbook.syntax import Play, Task
 from sparkfleet.playbook.task_order import find_order_problems
 from sparkfleet.playbook.vocabulary import ACTIONS, INTERNAL
 from sparkfleet.report.events import Note
-from tests.scenes import Told, assigned, scene
+from tests.scenes import Recorder, assigned, scene
 
 FIELDS = {item.name for item in fields(RunState)}
 CHANGED = Replacement()
@@ -72,7 +72,7 @@ def test_the_engine_stores_what_a_plan_provides_and_reports_its_notes(
         assert ended.recap["spark-01"][Status.OK] == 1
         assert made.state.advice == ("slow", "fast")
         assert made.summary == ["done"]
-        assert isinstance(made.reporter, Told)
+        assert isinstance(made.reporter, Recorder)
         assert made.reporter.notes() == ["look"]
 
 

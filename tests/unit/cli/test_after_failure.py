@@ -15,7 +15,7 @@ UNKNOWN = "Traceback (most recent call last):\nZeroDivisionError: division by ze
 
 
 @pytest.mark.parametrize(
-    ("log", "told"),
+    ("log", "expected"),
     [
         (
             KNOWN,
@@ -27,7 +27,7 @@ UNKNOWN = "Traceback (most recent call last):\nZeroDivisionError: division by ze
     ],
 )
 def test_a_cause_is_reported_or_else_the_first_error(
-    tmp_path: Path, log: str, told: list[str]
+    tmp_path: Path, log: str, expected: list[str]
 ) -> None:
     (tmp_path / "run.log").touch()
     (tmp_path / "a-serve.log").write_text(log)
@@ -40,5 +40,5 @@ def test_a_cause_is_reported_or_else_the_first_error(
         report=lambda note: notes.append(note.text),
     )
     report_causes(scene)
-    assert len(notes) == len(told)
-    assert all(note.startswith(start) for note, start in zip(notes, told, strict=True))
+    assert len(notes) == len(expected)
+    assert all(note.startswith(start) for note, start in zip(notes, expected, strict=True))

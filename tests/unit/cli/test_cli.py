@@ -71,7 +71,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "told", "hint"),
+    ("words", "expected", "hint"),
     [
         (["hlep"], "No idea what 'hlep' is!", "did you mean 'help'?"),
         (["xyzzy"], "No idea what 'xyzzy' is!", "sparkfleet --list shows those that there are"),
@@ -182,10 +182,10 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
     ],
 )
 def test_a_command_line_that_cannot_be_is_explained(
-    call: Call, words: list[str], told: str, hint: str
+    call: Call, words: list[str], expected: str, hint: str
 ) -> None:
     done = call(*words)
-    assert done.stderr == f"{told}\n" + (f"  {hint}\n" if hint else "")
+    assert done.stderr == f"{expected}\n" + (f"  {hint}\n" if hint else "")
     assert (done.returncode, done.stdout) == (5, "")
 
 
@@ -240,15 +240,15 @@ def test_tasks_on_one_line_run_until_one_fails(call: Call) -> None:
 )
 def test_what_cannot_begin_is_a_json_document_too(call: Call, words: list[str]) -> None:
     done = call(*words, "--output", "json")
-    told = json.loads(done.stdout)
-    assert (told["exit_code"], done.returncode) == (5, 5)
-    assert told["errors"][0]["message"] in done.stderr
+    result = json.loads(done.stdout)
+    assert (result["exit_code"], done.returncode) == (5, 5)
+    assert result["errors"][0]["message"] in done.stderr
 
 
 def test_a_document_of_a_run_that_did_not_begin_names_its_task(call: Call) -> None:
     done = call("cluster.up", "-C", "--inventory", "nowhere.yml", "--output", "json")
-    told = json.loads(done.stdout)
-    assert (told["task"], told["check"]) == ("cluster.up", True)
+    result = json.loads(done.stdout)
+    assert (result["task"], result["check"]) == ("cluster.up", True)
 
 
 def test_a_bug_and_an_interrupt_are_json_documents_too(capfd: pytest.CaptureFixture[str]) -> None:
@@ -259,15 +259,15 @@ def test_a_bug_and_an_interrupt_are_json_documents_too(capfd: pytest.CaptureFixt
         raise KeyboardInterrupt
 
     assert command.run_task(broken, output="json") == 1
-    told = capfd.readouterr()
-    assert json.loads(told.out)["errors"][0]["message"].startswith("a bug in sparkfleet")
-    Path(told.err.split("please report it with ")[1].strip()).unlink()
+    result = capfd.readouterr()
+    assert json.loads(result.out)["errors"][0]["message"].startswith("a bug in sparkfleet")
+    Path(result.err.split("please report it with ")[1].strip()).unlink()
     assert command.run_task(cut, output="json") == 130
     assert json.loads(capfd.readouterr().out)["exit_code"] == 130
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "expected"),
     [
         (PermissionError(13, "Permission denied", "/keys/x"), "/keys/x: Permission denied"),
         (OSError(36, "File name too long", "aaa"), "aaa: File name too long"),
@@ -278,13 +278,13 @@ def test_a_bug_and_an_interrupt_are_json_documents_too(capfd: pytest.CaptureFixt
     ],
 )
 def test_a_refusal_of_this_machine_is_not_a_bug(
-    capfd: pytest.CaptureFixture[str], error: Exception, told: str
+    capfd: pytest.CaptureFixture[str], error: Exception, expected: str
 ) -> None:
     def refused() -> None:
         raise error
 
     assert command.run_task(refused) == 5
-    assert capfd.readouterr().err.startswith(f"{told}\n  ")
+    assert capfd.readouterr().err.startswith(f"{expected}\n  ")
 
 
 @pytest.mark.parametrize("task", ["recipes.show", "recipes.validate", "doctor", "playbook.run"])
@@ -309,12 +309,12 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
     assert command.run_task(look) == 6
     assert capfd.readouterr().err == "a: no route\n  ssh -v a\nb: no rail\n"
     assert command.run_task(look, output="json") == 6
-    told = json.loads(capfd.readouterr().out)["errors"]
-    assert [one["host"] for one in told] == ["a", "b"]
+    result = json.loads(capfd.readouterr().out)["errors"]
+    assert [one["host"] for one in result] == ["a", "b"]
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["cluster.upp"], "did you mean 'cluster.up'?"),
         (["cluster.up", "--recip", "x"], "did you mean '--recipe'?"),
@@ -346,16 +346,16 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
     ],
 )
 def test_wrong_input_ends_with_5_and_says_what_to_type(
-    call: Call, words: list[str], told: str
+    call: Call, words: list[str], expected: str
 ) -> None:
     done = call(*words)
-    assert told in done.stderr
+    assert expected in done.stderr
     assert done.returncode == 5
     assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("\n\n", "i:1:1: the inventory is empty\n  start with: sparks:"),
         ("sparks: 3\n", "group 'sparks' is an integer, not a mapping"),
@@ -365,11 +365,11 @@ def test_wrong_input_ends_with_5_and_says_what_to_type(
     ],
 )
 def test_an_invalid_inventory_is_reported_with_its_place(
-    call: Call, tmp_path: Path, text: str, told: str
+    call: Call, tmp_path: Path, text: str, expected: str
 ) -> None:
     (tmp_path / "i").write_text(text)
     done = call("hosts.facts", "--inventory", "i")
-    assert told in done.stderr
+    assert expected in done.stderr
     assert "    \n    ^" not in done.stderr  # a caret below nothing
     assert done.returncode == 5
 
@@ -402,7 +402,7 @@ def test_the_inventory_is_the_first_that_is_named(
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("inventori: a.yml\n", "sparkfleet.yaml:1:1: unknown setting 'inventori'"),
         ("- a.yml\n", "sparkfleet.yaml:1:1: not a mapping"),
@@ -411,11 +411,11 @@ def test_the_inventory_is_the_first_that_is_named(
     ],
 )
 def test_a_file_of_settings_that_means_nothing_is_refused(
-    call: Call, tmp_path: Path, text: str, told: str
+    call: Call, tmp_path: Path, text: str, expected: str
 ) -> None:
     (tmp_path / "sparkfleet.yaml").write_text(text)
     done = call("hosts.facts")
-    assert done.stderr.startswith(told)
+    assert done.stderr.startswith(expected)
     assert done.returncode == 5
 
 
@@ -423,8 +423,8 @@ def test_the_variable_that_names_a_missing_inventory_is_named(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARKFLEET_INVENTORY", "gone.yml")
-    told = "inventory gone.yml not found\n  SPARKFLEET_INVENTORY names it\n"
-    assert call("hosts.facts").stderr == told
+    result = "inventory gone.yml not found\n  SPARKFLEET_INVENTORY names it\n"
+    assert call("hosts.facts").stderr == result
 
 
 @pytest.mark.parametrize("task", ["hosts.facts", "cluster.status", "cluster.down", "links.show"])
@@ -520,10 +520,10 @@ def test_a_bug_ends_with_1_and_a_file_and_no_traceback(
         raise ZeroDivisionError("boom")
 
     assert command.run_task(broken) == 1
-    told = capfd.readouterr().err
-    assert "a bug in sparkfleet: ZeroDivisionError: boom" in told
-    assert "Traceback" not in told
-    log = Path(told.split("please report it with ")[1].strip())
+    result = capfd.readouterr().err
+    assert "a bug in sparkfleet: ZeroDivisionError: boom" in result
+    assert "Traceback" not in result
+    log = Path(result.split("please report it with ")[1].strip())
     assert "raise ZeroDivisionError" in log.read_text()
     log.unlink()
 

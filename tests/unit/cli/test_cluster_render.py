@@ -110,7 +110,7 @@ def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         ([], "--out needs a folder"),
         (["--out", "own.yml"], "own.yml is not a folder"),
@@ -119,11 +119,11 @@ def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_pat
     ],
 )
 def test_what_cannot_be_written_is_refused_before_a_host_is_asked(
-    call: Call, words: list[str], told: str
+    call: Call, words: list[str], expected: str
 ) -> None:
     done = call(*words)
     assert done.returncode == 5
-    assert told in done.stderr
+    assert expected in done.stderr
 
 
 def test_obsolete_files_are_removed_and_broken_records_are_reported(tmp_path: Path) -> None:

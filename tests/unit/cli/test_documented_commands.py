@@ -90,8 +90,8 @@ def test_a_playbook_knows_the_engine_that_is_used(
     tmp_path: Path, variables: dict[str, str], kind: str
 ) -> None:
     tasks = "- name: it\n  debug: {msg: '{{ engine }}'}\n"
-    _, told = play(tmp_path, tasks, hosts=inventory(("one",), **variables))
-    assert told.outcomes("it")["one"].message == kind
+    _, record = play(tmp_path, tasks, hosts=inventory(("one",), **variables))
+    assert record.outcomes("it")["one"].message == kind
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda path: path.stem)

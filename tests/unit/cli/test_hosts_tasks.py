@@ -76,8 +76,8 @@ def test_what_must_be_equal_is_reported_for_the_other_host() -> None:
     facts = _pair()
     system = replace(facts["spark-2"].system, kernel="6.17.0-1-nvidia")
     facts["spark-2"] = replace(facts["spark-2"], system=system)
-    told = [x for x in _checked(facts) if x.check == "host.kernel"]
-    assert [(x.host, x.seen) for x in told] == [("spark-2", "6.17.0-1-nvidia")]
+    result = [x for x in _checked(facts) if x.check == "host.kernel"]
+    assert [(x.host, x.seen) for x in result] == [("spark-2", "6.17.0-1-nvidia")]
 
 
 def test_a_host_that_does_not_answer_leaves_the_others_checked() -> None:
@@ -96,10 +96,10 @@ def test_the_exit_code_adds_up_refusals_and_errors() -> None:
 
 
 def test_facts_are_rows_with_the_rails_of_the_host() -> None:
-    told = dict(format_facts(_pair()["spark-1"]))
-    assert told["GPU"] == "NVIDIA GB10"
-    assert "enp1s0f1np1 192.168.100.1/24 MTU 9000" in told["rails"]
-    assert "enp1s0f0np0 down" in told["rails"]
+    result = dict(format_facts(_pair()["spark-1"]))
+    assert result["GPU"] == "NVIDIA GB10"
+    assert "enp1s0f1np1 192.168.100.1/24 MTU 9000" in result["rails"]
+    assert "enp1s0f0np0 down" in result["rails"]
 
 
 def test_a_host_without_any_facts_still_has_every_row() -> None:

@@ -227,8 +227,8 @@ def test_ray_s_own_logs_show_which_host_an_address_belongs_to() -> None:
     found = find_known_failures(
         logs, hosts={"spark-01-serve.log": "spark-01", "spark-02-ray.log": "spark-02"}
     )
-    told = [(one.id, one.host, one.log) for one in found if one.explains]
-    assert told == [("gloo-interface", "spark-02", "spark-01-serve.log")]
+    result = [(one.id, one.host, one.log) for one in found if one.explains]
+    assert result == [("gloo-interface", "spark-02", "spark-01-serve.log")]
 
 
 def test_the_head_is_not_listed_twice_by_its_address() -> None:
@@ -350,20 +350,20 @@ def test_the_cause_on_one_host_comes_before_what_follows_on_the_other() -> None:
         "ERROR 11-27 22:09:00 [a.py:1] RuntimeError: Engine core initialization failed. See root\n"
         "ERROR 11-27 22:20:00 [a.py:1] DistStoreError: waiting for clients. 1/2 clients joined."
     )
-    told = find_known_failures({"spark0": head, "spark1": worker})
-    assert [found.id for found in told] == [
+    result = find_known_failures({"spark0": head, "spark1": worker})
+    assert [found.id for found in result] == [
         "port-in-use",
         "clients-not-joined",
         "engine-start-failed",
     ]
-    assert (told[0].host, told[0].line) == ("spark1", 1)
+    assert (result[0].host, result[0].line) == ("spark1", 1)
 
 
 def test_of_two_causes_the_earlier_one_comes_first() -> None:
     late = "ERROR 11-27 22:10:00 [a.py:1] OSError: [Errno 98] Address already in use"
     early = "[E1127 22:09:59.3 x.cpp:67] Unable to find address for: eth0"
-    told = find_known_failures({"spark0": late, "spark1": early})
-    assert [(found.host, found.id) for found in told] == [
+    result = find_known_failures({"spark0": late, "spark1": early})
+    assert [(found.host, found.id) for found in result] == [
         ("spark1", "gloo-interface"),
         ("spark0", "port-in-use"),
     ]
@@ -397,8 +397,8 @@ def test_waiting_at_an_address_of_ray_is_a_missing_worker() -> None:
 def test_a_failure_that_two_logs_show_is_reported_once() -> None:
     line = "NCCL error: invalid usage"
     head = f"(RayWorkerProc pid=9, ip=10.0.0.2) {line}"
-    told = find_known_failures({"head": head, "worker": line}, addresses={"10.0.0.2": "worker"})
-    assert [(found.id, found.host) for found in told] == [("nccl-group-failed", "worker")]
+    result = find_known_failures({"head": head, "worker": line}, addresses={"10.0.0.2": "worker"})
+    assert [(found.id, found.host) for found in result] == [("nccl-group-failed", "worker")]
 
 
 def test_a_rank_that_died_is_reported_for_its_own_host() -> None:
@@ -411,8 +411,8 @@ def test_a_rank_that_died_is_reported_for_its_own_host() -> None:
 
 def test_only_a_cause_or_a_symptom_explains() -> None:
     lines = "EngineDeadError\nOSError: [Errno 98] Address already in use\n(unhealthy)"
-    told = find_known_failures({"spark0": lines})
-    assert [(found.role, found.explains) for found in told] == [
+    result = find_known_failures({"spark0": lines})
+    assert [(found.role, found.explains) for found in result] == [
         (FailureRole.CAUSE, True),
         (FailureRole.CONSEQUENCE, False),
         (FailureRole.WARNING, False),

@@ -160,9 +160,9 @@ def test_a_folder_without_a_log_and_a_run_that_went_well_have_no_failure(
 
 @pytest.mark.parametrize("name", sorted(path.name for path in OUTPUTS.glob("*good*.log")))
 def test_a_good_log_gets_no_cause(ask: Ask, name: str) -> None:
-    told = ask(str(OUTPUTS / name)).stdout
-    assert "one log read: no known failure" in told
-    assert not any(line.startswith(("cause", "symptom", "first error")) for line in told)
+    result = ask(str(OUTPUTS / name)).stdout
+    assert "one log read: no known failure" in result
+    assert not any(line.startswith(("cause", "symptom", "first error")) for line in result)
 
 
 def test_a_log_that_is_not_there_ends_with_5(ask: Ask, tmp_path: Path) -> None:
@@ -201,8 +201,8 @@ def test_of_a_long_refusal_the_first_and_the_last_lines_are_shown() -> None:
     tail = "".join(f"    line {number}\n" for number in range(1, 31))
     log = f"fatal: [a] FAILED! => died\n{tail}\nPLAY RECAP ***\na : ok=0 failed=1\n"
     [refusal] = account.find_run_failures(log)
-    told = [int(line.split()[1]) for line in refusal.details]
-    assert told == [1, 2, 3, 4, 27, 28, 29, 30]
+    result = [int(line.split()[1]) for line in refusal.details]
+    assert result == [1, 2, 3, 4, 27, 28, 29, 30]
 
 
 def test_a_failure_that_was_handled_is_none() -> None:

@@ -40,7 +40,7 @@ def test_all_reports_in_one_log_are_found_together() -> None:
     """A cause that leads to another's is shown before it, and none hides another."""
     text = "\n".join(f"INFO 11-28 10:00:00 [a.py:1] next\n{one.text}" for one in read_reports())
     case = LogBundle(logs=(LogFile(name="all.log", host="spark-01", text=text),))
-    told = diagnose_logs(case)
+    result = diagnose_logs(case)
     seen = {one.id for one in find_known_failures({"spark0": text})}
     assert {one.family for one in read_reports()} <= seen
-    assert told.causes[0].role is FailureRole.CAUSE
+    assert result.causes[0].role is FailureRole.CAUSE

@@ -33,9 +33,9 @@ def _render_inspection(raised: str) -> str:
 
 def test_the_exception_behind_code_that_was_not_imported_is_named() -> None:
     raised = "AttributeError: module 'torch.library' has no attribute 'infer_schema'"
-    told = find_known_failures({"spark0": _render_inspection(raised)})
-    assert [found.id for found in told] == ["model-code-not-imported", "config-invalid"]
-    assert told[0].cause == (
+    result = find_known_failures({"spark0": _render_inspection(raised)})
+    assert [found.id for found in result] == ["model-code-not-imported", "config-invalid"]
+    assert result[0].cause == (
         f"vLLM could not import its own code for MiniCPMO; the last exception before: {raised}."
     )
 

@@ -89,8 +89,8 @@ def test_without_tensors_the_shape_is_counted(tmp_path: Path) -> None:
 
 
 def test_quantization_in_a_file_of_its_own_counts(tmp_path: Path) -> None:
-    told = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
-    files = {**model(), "hf_quant_config.json": json.dumps(told).encode()}
+    result = {"quantization": {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"}}
+    files = {**model(), "hf_quant_config.json": json.dumps(result).encode()}
     found = build_model_profile(
         shapes.read_folder_shape(write(tmp_path / "m", files)), ServeOptions()
     )

@@ -192,7 +192,7 @@ def test_a_cache_of_the_hub_is_refused_with_the_snapshot_to_name(
 
 
 @pytest.mark.parametrize(
-    ("options", "told"),
+    ("options", "expected"),
     [
         ({"recipe": "nothing-like-it"}, "recipe 'nothing-like-it' not found"),
         ({"util": "1.5"}, "--util: expected a number > 0 and <= 1"),
@@ -208,11 +208,11 @@ def test_a_cache_of_the_hub_is_refused_with_the_snapshot_to_name(
     ],
 )
 def test_wrong_input_is_explained_and_ends_with_5(
-    call: Call, options: dict[str, Any], told: str
+    call: Call, options: dict[str, Any], expected: str
 ) -> None:
     with pytest.raises(InputError) as raised:
         call(**{"recipe": "r.yml", **options})
-    assert told in str(raised.value)
+    assert expected in str(raised.value)
     assert raised.value.exit_code == 5
 
 

@@ -89,7 +89,7 @@ ROWS = {
 
 
 @pytest.mark.parametrize(
-    ("rows", "code", "told"),
+    ("rows", "code", "expected"),
     [
         (["good"], 0, "1 of 1 packages were looked up\n"),
         (["good", "bad"], 1, "jinja2 3.1.2: PYSEC-0, fixed in 3.1.3"),
@@ -98,11 +98,11 @@ ROWS = {
     ],
 )
 def test_an_audit_counts_what_it_could_look_up(
-    tmp_path: Path, rows: list[str], code: int, told: str
+    tmp_path: Path, rows: list[str], code: int, expected: str
 ) -> None:
     answer = json.dumps({"dependencies": [ROWS[row] for row in rows], "fixes": []})
     done = _audit(tmp_path, answer, code=code)
-    assert told in done.stdout
+    assert expected in done.stdout
     assert done.returncode == code, done.stdout
 
 

@@ -103,9 +103,9 @@ def test_every_duplicate_key_is_reported_with_the_line_of_the_first() -> None:
     ],
 )
 def test_an_unreadable_file_is_reported_with_the_place(text: str, where: str, message: str) -> None:
-    [(place, told)] = _problems(text)
+    [(place, result)] = _problems(text)
     assert place == where
-    assert message in told
+    assert message in result
 
 
 @pytest.mark.parametrize("text", ["*.safetensors", "weights_allow: [*.safetensors]", "a: * x"])
@@ -174,7 +174,7 @@ def test_the_caller_chooses_the_kind_of_error() -> None:
 )
 def test_any_content_is_data_or_an_input_error(content: str | bytes) -> None:
     try:
-        told = repr(_load(content).data)
+        result = repr(_load(content).data)
     except InputError as refusal:
-        told = str(refusal)
-    assert told
+        result = str(refusal)
+    assert result

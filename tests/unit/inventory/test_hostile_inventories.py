@@ -16,7 +16,7 @@ HUGE = "9" * 400
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a: !!timestamp x", "is not a valid timestamp"),
         (f"all: {{vars: {{vllm_port: {HUGE}}}, hosts: {{h: {{}}}}}}", "vllm_port"),
@@ -25,10 +25,10 @@ HUGE = "9" * 400
     ],
     ids=["timestamp", "port", "size", "size with unit"],
 )
-def test_a_hostile_value_is_named_with_its_place(tmp_path: Path, text: str, told: str) -> None:
+def test_a_hostile_value_is_named_with_its_place(tmp_path: Path, text: str, expected: str) -> None:
     path = tmp_path / "i.yml"
     path.write_text(text)
-    with pytest.raises(InventoryError, match=told) as caught:
+    with pytest.raises(InventoryError, match=expected) as caught:
         load_inventory([str(path)])
     assert f"{path}:1:" in str(caught.value)
     assert len(str(caught.value)) < 2000

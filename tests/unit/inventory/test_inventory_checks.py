@@ -154,12 +154,12 @@ def test_a_value_of_the_right_form_is_taken(name: str, data: Any, tmp_path: Path
     assert _problems(tmp_path, {name: data}) == []
 
 
-@pytest.mark.parametrize(("name", "data", "told"), BAD)
+@pytest.mark.parametrize(("name", "data", "expected"), BAD)
 def test_a_value_of_another_form_is_refused_with_the_value_seen(
-    name: str, data: Any, told: str, tmp_path: Path
+    name: str, data: Any, expected: str, tmp_path: Path
 ) -> None:
     [problem] = _problems(tmp_path, {name: data})
-    assert problem.startswith(told)
+    assert problem.startswith(expected)
 
 
 def test_the_defaults_of_the_table_pass_their_own_check(tmp_path: Path) -> None:
@@ -208,7 +208,7 @@ def test_a_value_that_another_shadows_is_checked_too(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "expected"),
     [
         (
             {"ansible_host": "-oProxyCommand=x"},
@@ -238,10 +238,10 @@ def test_a_value_that_another_shadows_is_checked_too(tmp_path: Path) -> None:
     ],
 )
 def test_what_would_reach_ssh_as_an_option_is_refused(
-    variables: dict[str, Any], told: str, tmp_path: Path
+    variables: dict[str, Any], expected: str, tmp_path: Path
 ) -> None:
     [problem] = _problems(tmp_path, variables)
-    assert problem.startswith(told)
+    assert problem.startswith(expected)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +274,7 @@ def test_two_sparks_with_one_address_are_refused_unless_the_way_there_differs(
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "expected"),
     [
         ({"cluster_cidr": "10.42.0.0/16"}, None),  # k3s-ansible; cluster_dir is a path
         ({"cluster_dri": "/srv/sparkfleet"}, "unknown variable cluster_dri"),
@@ -288,12 +288,12 @@ def test_two_sparks_with_one_address_are_refused_unless_the_way_there_differs(
     ],
 )
 def test_a_similar_name_is_refused_only_where_it_may_be_misspelt(
-    variables: dict[str, Any], told: str | None, tmp_path: Path
+    variables: dict[str, Any], expected: str | None, tmp_path: Path
 ) -> None:
     found = _problems(tmp_path, variables)
-    assert bool(found) is (told is not None)
-    if told:
-        assert told in str(found)
+    assert bool(found) is (expected is not None)
+    if expected:
+        assert expected in str(found)
 
 
 def test_names_in_a_cluster_definition_are_not_shared_with_other_projects(tmp_path: Path) -> None:

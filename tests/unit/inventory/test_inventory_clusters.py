@@ -112,7 +112,7 @@ def test_variables_by_rank_follow_the_ranks_that_are_left(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("clusters", "told"),
+    ("clusters", "expected"),
     [
         ("3", "clusters: expected a mapping of names to clusters (got 3)"),
         ("{}", "clusters: expected a mapping of names to clusters (got {})"),
@@ -138,37 +138,41 @@ def test_variables_by_rank_follow_the_ranks_that_are_left(tmp_path: Path) -> Non
     ],
 )
 def test_a_cluster_that_makes_no_sense_is_refused_when_the_inventory_is_read(
-    clusters: str, told: str, tmp_path: Path
+    clusters: str, expected: str, tmp_path: Path
 ) -> None:
     text = f"sparks: {{hosts: {{spark1: , spark2: }}, vars: {{clusters: {clusters}}}}}\n"
     with pytest.raises(InventoryError) as refusal:
         _load(tmp_path, text + "other: {hosts: {nas: }}\n")
-    assert told in str(refusal.value)
+    assert expected in str(refusal.value)
 
 
 @pytest.mark.parametrize(
-    ("text", "told", "hint"),
+    ("text", "expected", "hint"),
     [
         ("spark: {hosts: {a: }}", "no hosts in a group `sparks`", "did you mean 'spark'?"),
         ("racks: {hosts: {a: }}", "no hosts in a group `sparks`", "put your machines there"),
         ("sparks: ", "no hosts in a group `sparks`", ""),
     ],
 )
-def test_a_cluster_needs_the_group_sparks(text: str, told: str, hint: str, tmp_path: Path) -> None:
-    with pytest.raises(InventoryError, match=told) as refusal:
+def test_a_cluster_needs_the_group_sparks(
+    text: str, expected: str, hint: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InventoryError, match=expected) as refusal:
         inventory.choose_cluster(_load(tmp_path, text))
     assert hint in (refusal.value.hint or "")
 
 
 @pytest.mark.parametrize(
-    ("head", "told"),
+    ("head", "expected"),
     [
         ("nas", "head 'nas' is not in the group `sparks`"),
         ("spark1: , spark2", "there is more than one head: spark1, spark2"),
     ],
 )
-def test_a_head_outside_or_a_second_one_is_refused(head: str, told: str, tmp_path: Path) -> None:
-    with pytest.raises(InventoryError, match=told):
+def test_a_head_outside_or_a_second_one_is_refused(
+    head: str, expected: str, tmp_path: Path
+) -> None:
+    with pytest.raises(InventoryError, match=expected):
         _load(tmp_path, FOUR + f"head: {{hosts: {{{head}: }}}}\n")
 
 

@@ -39,8 +39,10 @@ def test_every_problem_of_every_file_is_reported_in_order(tmp_path: Path) -> Non
     )
     with pytest.raises(InventoryError) as refusal:
         inventory.load_inventory([str(hosts)])
-    told = [(str(p.where).removeprefix(f"{tmp_path}/"), p.message) for p in refusal.value.problems]
-    assert told == [
+    result = [
+        (str(p.where).removeprefix(f"{tmp_path}/"), p.message) for p in refusal.value.problems
+    ]
+    assert result == [
         ("group_vars/sparks.yml:1:11", "link_mtu: expected an integer from 1280 to 9216 (got 1)"),
         ("group_vars/sparks.yml:2:9", "engine: expected one of docker, podman, native (got 2)"),
         ("hosts.yml:2:3", "unknown key 'host' in group 'sparks'"),
@@ -68,7 +70,7 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("", "1:1: the inventory is empty"),
         ("# nothing yet\n", "1:1: the inventory is empty"),
@@ -102,13 +104,13 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ("sparks:\n\thosts:\n", "2:1: is indented with a tab"),
     ],
 )
-def test_a_yaml_file_of_another_shape_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_a_yaml_file_of_another_shape_is_refused(text: str, expected: str, tmp_path: Path) -> None:
     [problem] = _refused(tmp_path / "hosts.yml", text)
-    assert problem.startswith(told)
+    assert problem.startswith(expected)
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("[sparks:host]\nspark1\n", "1:1: [sparks:host] is of an unknown kind"),
         ("[my sparks]\n", "1:1: [my sparks] is not a section"),
@@ -130,9 +132,9 @@ def test_a_yaml_file_of_another_shape_is_refused(text: str, told: str, tmp_path:
         ("", "1:1: the inventory is empty"),
     ],
 )
-def test_an_ini_file_of_another_shape_is_refused(text: str, told: str, tmp_path: Path) -> None:
+def test_an_ini_file_of_another_shape_is_refused(text: str, expected: str, tmp_path: Path) -> None:
     [problem] = _refused(tmp_path / "hosts.ini", text)
-    assert problem.startswith(told)
+    assert problem.startswith(expected)
 
 
 def test_a_file_that_is_not_an_inventory_is_refused_by_name(tmp_path: Path) -> None:
@@ -152,7 +154,7 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "text", "told"),
+    ("name", "text", "expected"),
     [
         ("group_vars/sparks.yml", "[a, b]", "expected variables, saw ['a', 'b']"),
         ("group_vars/sparks.yml", "a: 1\na: 2\n", "duplicate key 'a', first set on line 1"),
@@ -173,14 +175,14 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
     ],
 )
 def test_variable_files_are_read_with_the_same_care(
-    name: str, text: str, told: str, tmp_path: Path
+    name: str, text: str, expected: str, tmp_path: Path
 ) -> None:
     hosts = tmp_path / "hosts.yml"
     hosts.write_text("sparks: {hosts: {spark1: }}\n")
     (tmp_path / name).parent.mkdir(parents=True)
     (tmp_path / name).write_text(text)
     [problem] = _refused(hosts)
-    assert told in problem
+    assert expected in problem
     assert problem.startswith(str(tmp_path / name))
 
 

@@ -31,12 +31,12 @@ TEXTS = [path.read_text(encoding="utf-8") for path in SEEDS if path.is_file()]
 
 def _use(path: Path) -> str:
     loaded = inventory.load_inventory([str(path)])
-    told = json.dumps(inventory.dump_inventory(loaded)) + inventory.format_group_graph(loaded)
+    result = json.dumps(inventory.dump_inventory(loaded)) + inventory.format_group_graph(loaded)
     for host in loaded.hosts.values():
         for name in host.vars:
-            told += "\n".join(inventory.explain_host_variable(loaded, host.name, name))
-    told += str(inventory.select_hosts(loaded, "all"))
-    return told + str(inventory.choose_cluster(loaded).head)
+            result += "\n".join(inventory.explain_host_variable(loaded, host.name, name))
+    result += str(inventory.select_hosts(loaded, "all"))
+    return result + str(inventory.choose_cluster(loaded).head)
 
 
 @pytest.mark.timeout(7200)
@@ -51,10 +51,10 @@ def test_a_mutated_inventory_is_read_or_refused(
     path.write_bytes(mutate_yaml(chance, TEXTS, TOKEN_LIST))
     with limit_cpu_time():
         try:
-            told = _use(path)
+            result = _use(path)
         except InventoryError as refusal:
-            told = str(refusal) if all(problem.message for problem in refusal.problems) else ""
-    assert told
+            result = str(refusal) if all(problem.message for problem in refusal.problems) else ""
+    assert result
 
 
 def test_a_value_that_is_not_data_is_explained(tmp_path: Path) -> None:

@@ -133,11 +133,11 @@ def test_an_error_next_to_a_password_does_not_quote_it(
 def test_nothing_shows_a_password(tmp_path: Path, name: str) -> None:
     weak = _file(tmp_path, f"{name}: {SECRET}-too", name="weak.yml")
     loaded = inventories.load_inventory([weak, _file(tmp_path, f"{name}: {SECRET}")])
-    told = inventories.explain_host_variable(loaded, "spark1", name)
-    assert told[0] == f"{name} on spark1: (secret)"
-    assert len(told) == 3
+    result = inventories.explain_host_variable(loaded, "spark1", name)
+    assert result[0] == f"{name} on spark1: (secret)"
+    assert len(result) == 3
     shown = json.dumps(
-        [told, inventories.dump_inventory(loaded), inventories.dump_host_vars(loaded, "spark1")]
+        [result, inventories.dump_inventory(loaded), inventories.dump_host_vars(loaded, "spark1")]
     )
     assert SECRET not in shown
     assert inventories.dump_host_vars(loaded, "spark1")[name] == "(secret)"
@@ -185,8 +185,8 @@ def test_a_secret_in_a_mapping_of_another_tool_is_not_shown(tmp_path: Path) -> N
     loaded = inventories.load_inventory([_file(tmp_path, line)])
     variables = inventories.dump_host_vars(loaded, "spark1")["k3s"]
     assert variables == {"server": "here", "agents": [{"token": "(secret)", "port": 6443}]}
-    told = inventories.explain_host_variable(loaded, "spark1", "k3s")
-    assert SECRET not in json.dumps(told)
+    result = inventories.explain_host_variable(loaded, "spark1", "k3s")
+    assert SECRET not in json.dumps(result)
 
 
 @pytest.mark.parametrize(

@@ -98,7 +98,7 @@ def test_a_foreign_value_fails_where_something_reads_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ('    weights_dir: "{{ nvme }}"\n', "weights_dir cannot be rendered"),
         ('    ansible_user: "{{ admin }}"\n', "'admin' is undefined"),
@@ -110,13 +110,13 @@ def test_a_foreign_value_fails_where_something_reads_it(tmp_path: Path) -> None:
     ],
 )
 def test_a_needed_value_that_cannot_be_rendered_is_reported_once(
-    text: str, told: str, tmp_path: Path
+    text: str, expected: str, tmp_path: Path
 ) -> None:
     hosts = "spark1: " if "ansible_host" not in text else "spark1: {prefix: a b}"
     with pytest.raises(InventoryError) as refusal:
         _load(tmp_path, text, hosts)
     [problem] = refusal.value.problems
-    assert told in problem.message
+    assert expected in problem.message
     assert problem.where is not None
     assert problem.where.line in (5, 6)
 

@@ -52,11 +52,11 @@ def _chain(loaded: Inventory, host: str) -> list[Value]:
 
 def test_a_value_is_explained_with_the_place_that_set_it_and_those_it_shadows(site: Path) -> None:
     loaded = inventory.load_inventory([str(site / "hosts.yml")])
-    told = [
+    result = [
         line.replace(f"{site}/", "")
         for line in inventory.explain_host_variable(loaded, "spark1", "who")
     ]
-    assert told[:4] == [
+    assert result[:4] == [
         'who on spark1: "host_vars"',
         "  set at host_vars/spark1.yml:1:6",
         '  shadows "host" from hosts.yml:9:33',

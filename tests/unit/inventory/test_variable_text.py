@@ -47,18 +47,18 @@ def test_a_name_that_is_none_is_refused_at_its_place(
     name: str, key: str, value: str, tmp_path: Path
 ) -> None:
     text = _inventory(f"    {name}:\n      GOOD: 1\n      {json.dumps(key)}: {value}\n")
-    told = _problems(tmp_path, text)
+    result = _problems(tmp_path, text)
     shown = json.dumps(key, ensure_ascii=False)
-    assert f"{name}: invalid variable name {shown} (letters, digits and _ only" in told[0].message
-    (where,) = {problem.where for problem in told}
+    assert f"{name}: invalid variable name {shown} (letters, digits and _ only" in result[0].message
+    (where,) = {problem.where for problem in result}
     assert where
     assert (where.file, where.line, where.col) == (str(tmp_path / "i.yml"), 6, 7)
 
 
 def test_the_message_is_plain(tmp_path: Path) -> None:
-    (told,) = _problems(tmp_path, _inventory('    vllm_env: {"A; touch X": "1"}\n'))
+    (result,) = _problems(tmp_path, _inventory('    vllm_env: {"A; touch X": "1"}\n'))
     expected = 'vllm_env: invalid variable name "A; touch X" (letters, digits and _ only)'
-    assert told.message == expected
+    assert result.message == expected
     given = _problems(tmp_path, _inventory("    a: 1\n"), vllm_env={"A; touch X": None})
     assert [problem.message for problem in given] == [expected]
 
@@ -86,10 +86,10 @@ def _recipe(tmp_path: Path, text: str) -> Path:
 def test_a_recipe_is_judged_too(value: str, tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         load_recipe(str(_recipe(tmp_path, f'vllm_env:\n  GOOD: 1\n  "A; touch X": {value}\n')))
-    (told,) = caught.value.problems
-    assert told.message.startswith('vllm_env: invalid variable name "A; touch X"')
-    assert told.where
-    assert (told.where.line, told.where.col) == (4, 3)
+    (result,) = caught.value.problems
+    assert result.message.startswith('vllm_env: invalid variable name "A; touch X"')
+    assert result.where
+    assert (result.where.line, result.where.col) == (4, 3)
 
 
 @pytest.mark.parametrize("name", ONE_LINE)
@@ -103,9 +103,9 @@ def test_text_holds_no_control_characters(name: str, control: str) -> None:
 @pytest.mark.parametrize("name", [name for name, row in VARIABLES.items() if row.kind is Kind.TEXT])
 def test_every_text_is_refused_by_its_inventory(name: str, tmp_path: Path) -> None:
     for value in (json.dumps("/a\x1bb"), "\"{{ '/a' ~ '\\\\x1b' ~ 'b' }}\""):
-        told = _problems(tmp_path, _inventory(f"    {name}: {value}\n"))
-        assert any(problem.message.startswith(name) for problem in told)
-        assert "\x1b" not in "".join(problem.message for problem in told)
+        result = _problems(tmp_path, _inventory(f"    {name}: {value}\n"))
+        assert any(problem.message.startswith(name) for problem in result)
+        assert "\x1b" not in "".join(problem.message for problem in result)
     assert name in _problems(tmp_path, _inventory("    a: 1\n"), **{name: "/a\x1bb"})[0].message
 
 
@@ -149,8 +149,8 @@ def test_the_secret_result_of_a_template_is_not_shown(
         with pytest.raises(RecipeError) as caught:
             overlay_recipe(Host(name="spark1"), load_recipe(str(_recipe(tmp_path, text))))
         assert "hush" not in str(caught.value)
-        told = _problems(tmp_path, _inventory(f"    {text}"))
-        assert "hush" not in str(told)
+        result = _problems(tmp_path, _inventory(f"    {text}"))
+        assert "hush" not in str(result)
 
 
 def test_a_file_with_nul_is_an_error_of_the_file(tmp_path: Path) -> None:
@@ -169,17 +169,17 @@ BAD_CLUSTERS = ("../../x", "/x", "..", ".x", "-x", "_x", "a/b", "a b", "a\nb", "
 @pytest.mark.parametrize("name", BAD_CLUSTERS)
 def test_the_name_of_a_cluster_is_one_folder(name: str, tmp_path: Path) -> None:
     quoted = json.dumps(name)
-    told = _problems(tmp_path, _inventory(f"    cluster_name: {quoted}\n"))
-    assert told[0].message.startswith("cluster_name: expected a name: letters, digits, dots")
+    result = _problems(tmp_path, _inventory(f"    cluster_name: {quoted}\n"))
+    assert result[0].message.startswith("cluster_name: expected a name: letters, digits, dots")
     given = _problems(tmp_path, _inventory("    a: 1\n"), cluster_name=name)
     assert given[0].message.startswith("cluster_name: expected a name")
     text = _inventory(
         f"    clusters:\n      good: {{hosts: sparks}}\n      {quoted}: {{hosts: sparks}}\n"
     )
-    told = _problems(tmp_path, text)
-    assert told[0].message.startswith(f"clusters: invalid name {name!r}")
-    assert told[0].where
-    assert (told[0].where.line, told[0].where.col) == (6, 7)
+    result = _problems(tmp_path, text)
+    assert result[0].message.startswith(f"clusters: invalid name {name!r}")
+    assert result[0].where
+    assert (result[0].where.line, result[0].where.col) == (6, 7)
 
 
 @pytest.mark.parametrize("name", ["default", "a", "0", "desk-2", "rack.lan_1", "x" * 63])

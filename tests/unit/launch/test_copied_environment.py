@@ -46,8 +46,8 @@ def test_names_that_differ_are_known() -> None:
 
 def test_the_recorded_failure_is_named_by_its_line() -> None:
     crossed = _crossed()
-    (told,) = [text for line in BAD if (text := check_copied_environment(crossed, line))]
-    assert told == ("vLLM overrides NCCL_SOCKET_IFNAME on the workers with the head's values")
+    (result,) = [text for line in BAD if (text := check_copied_environment(crossed, line))]
+    assert result == ("vLLM overrides NCCL_SOCKET_IFNAME on the workers with the head's values")
 
 
 def test_the_recorded_fix_and_equal_names_pass() -> None:

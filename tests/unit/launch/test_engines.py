@@ -199,16 +199,16 @@ def test_an_images_own_program_can_serve_and_is_configured_by_its_environment() 
 
 
 @pytest.mark.parametrize(
-    ("variables", "told"),
+    ("variables", "expected"),
     [
         ({"vllm_args": {"max-model-len": 1}}, "vllm_args has no effect"),
         ({}, "has no entrypoint or command"),
     ],
 )
 def test_an_images_own_program_that_cannot_be_configured_or_run_is_refused(
-    variables: dict[str, Any], told: str
+    variables: dict[str, Any], expected: str
 ) -> None:
-    with pytest.raises(InventoryError, match=told):
+    with pytest.raises(InventoryError, match=expected):
         engine(engine_program="image", **variables)
 
 

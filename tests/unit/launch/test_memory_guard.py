@@ -209,9 +209,11 @@ def test_a_reason_names_who_held_memory_of_the_gpu_where_that_is_known() -> None
         top=({"pid": 7, "name": "python3", "rss": 5 << 30},),
         gpu=("8, VLLM::Worker, 101000 MiB",),
     )
-    told = str(reason)
-    assert "memory guard: 2.0 GiB were available at " in told
-    assert "largest processes: python3 (pid 7) 5.0 GiB; on the GPU: 8, VLLM::Worker, 101000" in told
+    result = str(reason)
+    assert "memory guard: 2.0 GiB were available at " in result
+    assert (
+        "largest processes: python3 (pid 7) 5.0 GiB; on the GPU: 8, VLLM::Worker, 101000" in result
+    )
 
 
 @pytest.mark.parametrize("text", [None, "", "{", "null"])

@@ -182,7 +182,7 @@ def test_a_full_disk_costs_the_text_of_the_lock_and_not_the_lock(
 
 
 @pytest.mark.parametrize(
-    ("number", "told"),
+    ("number", "expected"),
     [
         (errno.ENOSPC, "free space"),
         (errno.EDQUOT, "quota"),
@@ -194,11 +194,13 @@ def test_a_full_disk_costs_the_text_of_the_lock_and_not_the_lock(
         (errno.ENOLCK, "set cluster_dir"),
     ],
 )
-def test_the_errno_decides_what_the_lock_advises(tmp_path: Path, number: int, told: str) -> None:
+def test_the_errno_decides_what_the_lock_advises(
+    tmp_path: Path, number: int, expected: str
+) -> None:
     answer = _hold(tmp_path, FAILING.format(number=number, name="mkdir"))
     assert os.strerror(number) in answer["error"]
     assert str(tmp_path) in answer["error"]
-    assert told in answer["hint"]
+    assert expected in answer["hint"]
 
 
 def test_the_errno_decides_in_every_program() -> None:
@@ -221,10 +223,10 @@ def _is_error_answer(node: ast.AST) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("number", "told"), [(errno.ENOSPC, "free space"), (errno.EROFS, "read-only")]
+    ("number", "expected"), [(errno.ENOSPC, "free space"), (errno.EROFS, "read-only")]
 )
 def test_the_errno_decides_what_the_look_at_the_weights_advises(
-    tmp_path: Path, number: int, told: str
+    tmp_path: Path, number: int, expected: str
 ) -> None:
     code = WEIGHTS.format(number=number)
     words = [sys.executable, "-c", code]
@@ -232,7 +234,7 @@ def test_the_errno_decides_what_the_look_at_the_weights_advises(
     done = subprocess.run(words, input=json.dumps(query), text=True, stdout=-1, check=True)
     answer = json.loads(done.stdout)
     assert os.strerror(number) in answer["error"]
-    assert told in answer["hint"]
+    assert expected in answer["hint"]
 
 
 def test_a_folder_in_the_place_of_the_lock_is_named(tmp_path: Path) -> None:

@@ -10,9 +10,9 @@ WORKER = output("vllm-0.20.2-mp-tp2-nccl-good-worker.log").split("\n")
 HOSTS = ("spark-1", "spark-2")
 
 
-def _heard(*told: tuple[str, list[str], float]) -> Rendezvous:
+def _heard(*heard: tuple[str, list[str], float]) -> Rendezvous:
     made = Rendezvous(hosts=HOSTS, limit=300)
-    for host, lines, now in told:
+    for host, lines, now in heard:
         for line in lines:
             made.feed(host, line, now)
     return made

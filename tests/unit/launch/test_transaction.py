@@ -166,10 +166,10 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Cluster:
 
 def test_a_lost_host_is_remembered_until_it_answers(cluster: Cluster) -> None:
     unreachable.update_unreachable(cluster, lost=["b"], answered=["a", "b"], command="cluster.up")
-    (told,) = unreachable.format_unreachable(cluster).values()
-    assert told.startswith("b has not answered since ")
-    assert told.endswith("its ports and memory are treated as in use until it answers")
-    assert "(cluster.up)" in told
+    (result,) = unreachable.format_unreachable(cluster).values()
+    assert result.startswith("b has not answered since ")
+    assert result.endswith("its ports and memory are treated as in use until it answers")
+    assert "(cluster.up)" in result
     unreachable.update_unreachable(cluster, lost=["b"], answered=["a"], command="cluster.status")
     assert "(cluster.up)" in unreachable.format_unreachable(cluster)["b"]
     unreachable.update_unreachable(cluster, lost=[], answered=["b"], command="cluster.up")

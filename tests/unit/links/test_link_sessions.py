@@ -50,11 +50,11 @@ def test_a_connection_that_breaks_off_is_named() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stderr", "told"),
+    ("stderr", "expected"),
     [("", "it exited before it answered"), ("Traceback\nOSError: x\n", "OSError: x")],
 )
-def test_a_probe_that_ends_says_why(stderr: str, told: str) -> None:
-    with pytest.raises(CommandError, match=f"the link probe on this host stopped: {told}"):
+def test_a_probe_that_ends_says_why(stderr: str, expected: str) -> None:
+    with pytest.raises(CommandError, match=f"the link probe on this host stopped: {expected}"):
         _session(iter(()), stderr=stderr).send_request({}, dict)
 
 

@@ -72,17 +72,17 @@ def test_the_rows_of_each_operation_are_separate() -> None:
 
 
 @pytest.mark.parametrize(
-    ("seen", "severity", "told"),
+    ("seen", "severity", "expected"),
     [
         (23.74, Severity.OK, "23.74 GB/s, 1024 MiB"),
         (13.9, Severity.ERROR, "one rail"),
         (1.0, Severity.ERROR, "TCP fallback"),
     ],
 )
-def test_the_largest_message_decides(seen: float, severity: Severity, told: str) -> None:
+def test_the_largest_message_decides(seen: float, severity: Severity, expected: str) -> None:
     verdict = busbw(Cluster(*pair()), seen)
     assert verdict.severity is severity
-    assert told in verdict.seen
+    assert expected in verdict.seen
     assert verdict.expected == "at least 18.75 GB/s"
 
 

@@ -47,8 +47,8 @@ def test_before_a_start_every_host_meets_the_next_in_three_rounds_at_most(hosts:
 def test_a_pair_measures_both_directions_all_rails_at_once_and_one_by_one() -> None:
     fabric = Cluster(*pair(1, 0)).fabric
     ways = [way for (way,) in schedule_steps(fabric, [("spark-1", "spark-2")])]
-    told = [(x.host, tuple(mine.name for mine, _ in x.rails), x.whole) for x in ways]
-    assert told == [
+    result = [(x.host, tuple(mine.name for mine, _ in x.rails), x.whole) for x in ways]
+    assert result == [
         ("spark-1", (F1, P2F1), True),
         ("spark-1", (F1,), False),
         ("spark-1", (P2F1,), False),

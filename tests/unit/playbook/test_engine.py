@@ -22,7 +22,7 @@ from sparkfleet.playbook.engine import PlaybookRunner, RunResult
 from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report import events
-from tests.scenes import NAMES, Told, assigned, play, scene
+from tests.scenes import NAMES, Recorder, assigned, play, scene
 
 
 class Diary:
@@ -68,7 +68,7 @@ def make(kind: type[Exception], text: str, host: str) -> Exception:
     return kind(text)
 
 
-Run = Callable[..., tuple[RunResult, Told]]
+Run = Callable[..., tuple[RunResult, Recorder]]
 
 
 @pytest.fixture
@@ -95,10 +95,10 @@ def task(word: str, *, when: str = "", until: str = "", **more: Any) -> Task:
 
 def test_a_run_counts_what_each_host_did(run: Run) -> None:
     diary = Diary()
-    ended, told = run(task("one"), actions=[diary.action("one")])
+    ended, record = run(task("one"), actions=[diary.action("one")])
     assert ended.exit_code == 0
     assert ended.recap == {name: {Status.CHANGED: 1} for name in NAMES}
-    assert told.ended() == [("one", name, Status.CHANGED) for name in NAMES]
+    assert record.ended() == [("one", name, Status.CHANGED) for name in NAMES]
 
 
 def test_check_plans_and_never_applies(run: Run) -> None:
@@ -121,9 +121,9 @@ def test_one_failed_host_stops_all_and_undoes_the_newest_first(run: Run) -> None
 def test_an_unreachable_host_is_left_alone_and_the_others_are_undone(run: Run) -> None:
     diary = Diary()
     actions = [diary.action("one", fails_on="spark-02", error=UnreachableError)]
-    ended, told = run(task("one"), actions=actions)
+    ended, record = run(task("one"), actions=actions)
     assert ended.exit_code == 4
-    assert ("one", "spark-02", Status.UNREACHABLE) in told.ended()
+    assert ("one", "spark-02", Status.UNREACHABLE) in record.ended()
     assert "undo one spark-01" in diary.lines
     assert "undo one spark-02" not in diary.lines
 
@@ -161,8 +161,8 @@ def test_a_task_reports_its_hosts(run: Run) -> None:
         diary.action("mend"),
     ]
     block = Block(name="b", block=(task("bad"),), always=(task("mend"),))
-    _, told = run(block, actions=actions)
-    started = [event for event in told.events if isinstance(event, events.TaskStarted)]
+    _, record = run(block, actions=actions)
+    started = [event for event in record.events if isinstance(event, events.TaskStarted)]
     assert [event.hosts for event in started] == [NAMES, ("spark-02",)]
 
 
@@ -190,8 +190,8 @@ def test_a_failure_inside_a_rescue_is_a_failure(run: Run) -> None:
 def test_when_chooses_hosts_and_skips_the_others(run: Run) -> None:
     diary = Diary()
     one = task("one", when="inventory_hostname == 'spark-02'")
-    _, told = run(one, actions=[diary.action("one")])
-    assert set(told.ended()) == {
+    _, record = run(one, actions=[diary.action("one")])
+    assert set(record.ended()) == {
         ("one", "spark-01", Status.SKIPPED),
         ("one", "spark-02", Status.CHANGED),
     }
@@ -226,10 +226,10 @@ def test_until_ends_the_attempts_and_fails_when_it_never_holds(run: Run) -> None
     diary = Diary()
     one = task("one", register="r", until="r.attempts == 2", retries=3, delay=0)
     two = task("two", register="r", until="r.failed", retries=1, delay=0)
-    ended, told = run(one, two, actions=[diary.action("one"), diary.action("two")])
+    ended, record = run(one, two, actions=[diary.action("one"), diary.action("two")])
     assert diary.words("plan") == ["plan"] * 4
     assert ended.exit_code == 2
-    assert "still not true after 2 attempts: r.failed" in told.outcomes("two")["spark-01"].message
+    assert "still not true after 2 attempts: r.failed" in record.outcomes("two")["spark-01"].message
 
 
 def test_an_unreachable_host_is_not_tried_again(run: Run) -> None:
@@ -305,10 +305,10 @@ def test_ctrl_c_drops_what_runs_on_the_hosts(run: Run, tmp_path: Path) -> None:
 
     began = time.monotonic()
     threading.Thread(target=press).start()
-    ended, told = run(task("slow"), actions=[Slow])
+    ended, record = run(task("slow"), actions=[Slow])
     assert ended.exit_code == 130
     assert time.monotonic() - began < 60
-    assert told.notes() == ["interrupted; rolling back"]
+    assert record.notes() == ["interrupted; rolling back"]
 
 
 def test_a_second_ctrl_c_before_the_rollback_has_begun_is_reported(
@@ -349,8 +349,8 @@ def test_a_failed_undo_is_reported_and_the_rest_is_undone(run: Run) -> None:
             raise CommandError("will not", host=link.host.name)
 
     actions = [diary.action("one"), Stubborn, diary.action("bad", fails_on="spark-01")]
-    _, told = run(task("one"), task("stubborn"), task("bad"), actions=actions)
-    assert "undo of stubborn failed on spark-02: will not" in told.notes()
+    _, record = run(task("one"), task("stubborn"), task("bad"), actions=actions)
+    assert "undo of stubborn failed on spark-02: will not" in record.notes()
     assert "undo one spark-02" in diary.lines
 
 
@@ -363,8 +363,8 @@ def test_a_play_that_says_so_goes_on_without_the_host_that_failed(tmp_path: Path
         "    - name: after\n"
         "      debug: {msg: here}\n"
     )
-    ended, told = play(tmp_path, text)
-    assert list(told.outcomes("after")) == ["spark-01"]
+    ended, record = play(tmp_path, text)
+    assert list(record.outcomes("after")) == ["spark-01"]
     assert ended.exit_code == 2
 
 
@@ -378,6 +378,6 @@ def test_a_play_ends_when_no_host_is_left(tmp_path: Path) -> None:
         "    - name: after\n"
         "      debug: {msg: here}\n"
     )
-    ended, told = play(tmp_path, text)
-    assert told.outcomes("after") == {}
+    ended, record = play(tmp_path, text)
+    assert record.outcomes("after") == {}
     assert ended.exit_code == 2

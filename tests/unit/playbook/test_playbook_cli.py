@@ -163,8 +163,8 @@ def test_the_cluster_is_as_large_as_tp_says_and_leaves_out_the_other_sparks(
     )
     for options, said in cases:
         assert _run(project, tasks, recipe="lab-tiny", **options) == 0
-        told = [line for line in capsys.readouterr().out.splitlines() if "=> of" in line]
-        assert told == [f"ok: [{name}] => of {len(said)}" for name in said]
+        result = [line for line in capsys.readouterr().out.splitlines() if "=> of" in line]
+        assert result == [f"ok: [{name}] => of {len(said)}" for name in said]
 
 
 def test_a_recipe_is_served_on_no_more_sparks_than_it_is_for(

@@ -88,7 +88,7 @@ def test_a_mutated_playbook_is_read_or_refused(
     path.write_bytes(mutate_yaml(create_chance(number), SEEDS, TOKEN_LIST))
     with limit_cpu_time():
         try:
-            told = _use(path, selection)
+            result = _use(path, selection)
         except InputError as refusal:
-            told = str(refusal) if all(problem.message for problem in refusal.problems) else ""
-    assert told
+            result = str(refusal) if all(problem.message for problem in refusal.problems) else ""
+    assert result

@@ -180,20 +180,20 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         "      when: a ==\n"
         "    - wait_tcp: {host: x}\n",
     )
-    told: dict[int | None, str] = {}
+    result: dict[int | None, str] = {}
     for problem in error.problems:
         line = problem.where.line if problem.where else None
-        told[line] = told.get(line, "") + str(problem)
-    assert set(told) == {3, 5, 6, 9, 10, 12, 14, 15}
-    assert "did you mean 'vllm_port'?" in told[3]
-    assert "vllm_port: expected an integer from 1 to 65535" in told[3]
-    assert "did you mean 'smoke'?" in told[5]
-    assert "role: expected one of head, workers (got 'middle')" in told[6]
-    assert "loops are not supported" in told[9]
-    assert "exactly one action" in told[10]
-    assert "Jinja syntax" in told[12]
-    assert "when: 'a =='" in told[14]
-    assert "wait_tcp requires the argument 'port'" in told[15]
+        result[line] = result.get(line, "") + str(problem)
+    assert set(result) == {3, 5, 6, 9, 10, 12, 14, 15}
+    assert "did you mean 'vllm_port'?" in result[3]
+    assert "vllm_port: expected an integer from 1 to 65535" in result[3]
+    assert "did you mean 'smoke'?" in result[5]
+    assert "role: expected one of head, workers (got 'middle')" in result[6]
+    assert "loops are not supported" in result[9]
+    assert "exactly one action" in result[10]
+    assert "Jinja syntax" in result[12]
+    assert "when: 'a =='" in result[14]
+    assert "wait_tcp requires the argument 'port'" in result[15]
     assert error.exit_code == 5
 
 

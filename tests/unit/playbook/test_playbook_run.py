@@ -20,11 +20,11 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.report.events import RunStopped
 from sparkfleet.report.log import LogReporter
-from tests.scenes import Told, inventory, play
+from tests.scenes import Recorder, inventory, play
 
 
-def _said(told: Told, task: str) -> dict[str, str]:
-    return {name: outcome.message for name, outcome in told.outcomes(task).items()}
+def _said(record: Recorder, task: str) -> dict[str, str]:
+    return {name: outcome.message for name, outcome in record.outcomes(task).items()}
 
 
 def test_the_vars_of_a_play_win_over_the_inventory_and_are_rendered_late(tmp_path: Path) -> None:
@@ -39,9 +39,9 @@ def test_the_vars_of_a_play_win_over_the_inventory_and_are_rendered_late(tmp_pat
         "    - name: after\n"
         "      debug: {msg: '{{ color }}'}\n"
     )
-    _, told = play(tmp_path, text, hosts=inventory(color="green"))
-    assert _said(told, "it") == {"spark-01": "spark-01-red", "spark-02": "spark-02-red"}
-    assert _said(told, "after") == {"spark-01": "green", "spark-02": "green"}
+    _, record = play(tmp_path, text, hosts=inventory(color="green"))
+    assert _said(record, "it") == {"spark-01": "spark-01-red", "spark-02": "spark-02-red"}
+    assert _said(record, "after") == {"spark-01": "green", "spark-02": "green"}
 
 
 def test_a_circular_reference_is_reported(tmp_path: Path) -> None:
@@ -91,8 +91,8 @@ def test_a_registered_result_has_ansibles_fields(tmp_path: Path) -> None:
         "      - r.rc == 0 and r.stdout == 'hi' and r.stdout_lines == ['hi'] and r.stderr == ''\n"
         "      - s is skipped and s is not changed and s.stdout is not defined\n"
     )
-    ended, told = play(tmp_path, text)
-    assert ended.exit_code == 0, told.outcomes("assert")
+    ended, record = play(tmp_path, text)
+    assert ended.exit_code == 0, record.outcomes("assert")
 
 
 def test_a_rescue_sees_what_failed(tmp_path: Path) -> None:
@@ -105,10 +105,10 @@ def test_a_rescue_sees_what_failed(tmp_path: Path) -> None:
         "      debug: {msg: 'rc {{ ansible_failed_result.rc }}'}\n"
         "      when: ansible_failed_task is defined\n"
     )
-    ended, told = play(tmp_path, text)
+    ended, record = play(tmp_path, text)
     assert ended.exit_code == 0
-    assert _said(told, "it") == {"spark-01": "rc 3", "spark-02": ""}
-    assert "bad on spark-01" in told.titles()
+    assert _said(record, "it") == {"spark-01": "rc 3", "spark-02": ""}
+    assert "bad on spark-01" in record.titles()
 
 
 def test_conditions_of_a_block_are_asked_before_each_of_its_tasks(tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_conditions_of_a_block_are_asked_before_each_of_its_tasks(tmp_path: Path
         "    - name: end\n"
         "      debug: {msg: y}\n"
     )
-    _, told = play(tmp_path, text)
+    _, record = play(tmp_path, text)
     for task in ("it", "end"):
-        statuses = {name: one.status for name, one in told.outcomes(task).items()}
+        statuses = {name: one.status for name, one in record.outcomes(task).items()}
         assert statuses == {"spark-01": Status.OK, "spark-02": Status.SKIPPED}
 
 
@@ -140,9 +140,9 @@ def test_run_once_runs_on_the_first_host_and_registers_on_all(tmp_path: Path) ->
         "- name: it\n"
         "  debug: {msg: '{{ r.stdout }} {{ from }}'}\n"
     )
-    _, told = play(tmp_path, text)
-    assert list(told.outcomes("once")) == ["spark-01"]
-    assert _said(told, "it") == dict.fromkeys(("spark-01", "spark-02"), "spark-01 spark-01")
+    _, record = play(tmp_path, text)
+    assert list(record.outcomes("once")) == ["spark-01"]
+    assert _said(record, "it") == dict.fromkeys(("spark-01", "spark-02"), "spark-01 spark-01")
 
 
 def test_until_is_asked_for_each_host_by_itself(tmp_path: Path) -> None:
@@ -155,9 +155,9 @@ def test_until_is_asked_for_each_host_by_itself(tmp_path: Path) -> None:
         "  retries: 5\n"
         "  delay: 0\n"
     )
-    ended, told = play(tmp_path, text)
+    ended, record = play(tmp_path, text)
     assert ended.exit_code == 0
-    counts = {name: one.data["stdout"] for name, one in told.outcomes("it").items()}
+    counts = {name: one.data["stdout"] for name, one in record.outcomes("it").items()}
     assert counts == {"spark-01": "1", "spark-02": "3"}
 
 
@@ -195,16 +195,16 @@ def test_no_log_lets_nothing_out(
 ) -> None:
     hosts = inventory(("spark-01",), password=SECRET)
     log = tmp_path / "log"
-    told = Told()
+    record = Recorder()
     try:
-        _, told = play(tmp_path, text.replace("DEST", str(tmp_path / "secret")), hosts=hosts)
+        _, record = play(tmp_path, text.replace("DEST", str(tmp_path / "secret")), hosts=hosts)
     except PlaybookError as error:
-        told.handle(RunStopped(problems=error.problems, exit_code=5))
+        record.handle(RunStopped(problems=error.problems, exit_code=5))
     with LogReporter(log) as reporter:
-        for event in told.events:
+        for event in record.events:
             reporter.handle(event)
     assert "no_log" in log.read_text()
-    assert SECRET not in repr(told.events) + log.read_text() + "".join(capsys.readouterr())
+    assert SECRET not in repr(record.events) + log.read_text() + "".join(capsys.readouterr())
 
 
 def test_what_no_log_hid_can_still_be_used(tmp_path: Path) -> None:
@@ -277,16 +277,16 @@ def test_hosts_are_chosen_by_the_plays_pattern_and_the_limit(tmp_path: Path) -> 
         "- hosts: '{{ where }}'\n  tasks: [{name: three, debug: {msg: x}}]\n"
         "- hosts: localhost\n  tasks: [{name: four, debug: {msg: x}}]\n"
     )
-    _, told = play(tmp_path, text, given={"where": "all"})
-    hosts = {task: list(told.outcomes(task)) for task in ("one", "two", "three", "four")}
+    _, record = play(tmp_path, text, given={"where": "all"})
+    hosts = {task: list(record.outcomes(task)) for task in ("one", "two", "three", "four")}
     assert hosts == {
         "one": ["spark-01"],
         "two": ["spark-02"],
         "three": ["spark-01", "spark-02"],
         "four": ["localhost"],
     }
-    _, told = play(tmp_path, text, given={"where": "all"}, limit="spark-02")
-    assert [(task, host) for task, host, _ in told.ended()] == [
+    _, record = play(tmp_path, text, given={"where": "all"}, limit="spark-02")
+    assert [(task, host) for task, host, _ in record.ended()] == [
         ("two", "spark-02"),
         ("three", "spark-02"),
     ]

@@ -103,7 +103,7 @@ def test_the_catalogue_as_json_has_every_speed_with_its_source(call: Call) -> No
 
 def test_a_recipe_is_explained_value_by_value(call: Call) -> None:
     text = " ".join(call("recipes.show", "gemma4-26b-a4b-nvfp4-community").split())
-    for told in (
+    for expected in (
         "mixture of experts, 26B parameters, 3.8B of them for each token",
         "--moe-backend: marlin which program computes the experts of a mixture why: the GB10 lacks",
         "playbooks/recipes/gemma4-26b-a4b-nvfp4-community.yml It needs",
@@ -113,7 +113,7 @@ def test_a_recipe_is_explained_value_by_value(call: Call) -> None:
         "Stop if the log has - CUTLASS_FP4",
         "sparkfleet cluster.up --solo --recipe gemma4-26b-a4b-nvfp4-community",
     ):
-        assert told in text, told
+        assert expected in text, expected
 
 
 @pytest.mark.parametrize("name", MODEL)
@@ -157,7 +157,7 @@ def test_a_key_of_the_environment_is_shown_as_it_is_written(call: Call) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "expected"),
     [
         (["gpt-oss-120"], "did you mean 'gpt-oss-120b'"),
         (["gpt-oss-120b", "--set", "vllm_prot=1"], "did you mean 'vllm_port'?"),
@@ -165,8 +165,8 @@ def test_a_key_of_the_environment_is_shown_as_it_is_written(call: Call) -> None:
         (["gpt-oss-120b", "--inventory", "none.yml"], "none.yml"),
     ],
 )
-def test_what_cannot_be_explained_ends_with_5(call: Call, words: list[str], told: str) -> None:
-    assert told in call("recipes.show", *words, code=5)
+def test_what_cannot_be_explained_ends_with_5(call: Call, words: list[str], expected: str) -> None:
+    assert expected in call("recipes.show", *words, code=5)
 
 
 @pytest.mark.parametrize(

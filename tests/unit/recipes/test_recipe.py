@@ -37,9 +37,9 @@ def test_a_misspelt_recipe_is_refused_with_the_nearest_name() -> None:
 def test_every_unknown_key_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         _recipe(tmp_path, "vllm_model: x\nvllm_prot: 1\nmodel: y\n")
-    told = [(problem.message, problem.hint) for problem in caught.value.problems]
-    assert told[0] == ("a recipe has no key 'vllm_prot'", "did you mean 'vllm_port'?")
-    assert told[1][0] == "a recipe has no key 'model'"
+    result = [(problem.message, problem.hint) for problem in caught.value.problems]
+    assert result[0] == ("a recipe has no key 'vllm_prot'", "did you mean 'vllm_port'?")
+    assert result[1][0] == "a recipe has no key 'model'"
 
 
 @pytest.mark.parametrize(

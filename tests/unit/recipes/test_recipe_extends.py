@@ -106,7 +106,7 @@ def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("named", "told"),
+    ("named", "expected"),
     [
         ("lab-tinny", "r.yml:1:10: recipe 'lab-tinny' not found"),
         ("lab-tinny", "did you mean 'lab-tiny'?"),
@@ -115,11 +115,13 @@ def test_a_recipe_that_extends_itself_is_refused_where_the_circle_closes(tmp_pat
         ("[a, b]", "extends: expected the name of one recipe (got ['a', 'b'])"),
     ],
 )
-def test_a_base_that_cannot_be_extended_is_reported(tmp_path: Path, named: str, told: str) -> None:
+def test_a_base_that_cannot_be_extended_is_reported(
+    tmp_path: Path, named: str, expected: str
+) -> None:
     _write(tmp_path, r=f"extends: {named}\n")
     with pytest.raises(RecipeError) as caught:
         load_recipe(str(tmp_path / "r.yml"))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 def test_a_mistake_in_the_base_is_reported_with_its_place_there(tmp_path: Path) -> None:

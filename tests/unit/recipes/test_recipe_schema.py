@@ -92,7 +92,7 @@ def test_every_value_knows_its_place(tmp_path: Path) -> None:
 
 
 def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> None:
-    told = _problems(
+    result = _problems(
         tmp_path,
         "vllm_port: eight\n"
         "gated: perhaps\n"
@@ -104,8 +104,8 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         "why: {moe-backnd: x}\n"
         "vllm_args: {moe-backend: marlin}\n",
     )
-    text = "\n".join(told)
-    assert len(told) == 10
+    text = "\n".join(result)
+    assert len(result) == 10
     assert "r.yml:1:12: vllm_port: expected an integer from 1 to 65535 (got 'eight')" in text
     assert "r.yml:2:8: gated: expected true or false (got 'perhaps')" in text
     assert "r.yml:3:14: checkpoint: unknown key 'fromat'" in text
@@ -122,7 +122,7 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    ("speed", "told"),
+    ("speed", "expected"),
     [
         ("{nodes: 1, decode: 5, source: x}", "speeds: missing date"),
         ("{nodes: 1, source: x, date: 2026-06}", "missing one of decode, prefill, ttft"),
@@ -135,9 +135,9 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
     ],
 )
 def test_a_speed_says_what_was_measured_by_whom_and_when(
-    tmp_path: Path, speed: str, told: str
+    tmp_path: Path, speed: str, expected: str
 ) -> None:
-    assert told in "\n".join(_problems(tmp_path, f"vllm_model: a\nspeeds: [{speed}]\n"))
+    assert expected in "\n".join(_problems(tmp_path, f"vllm_model: a\nspeeds: [{speed}]\n"))
 
 
 @pytest.mark.parametrize(

@@ -94,7 +94,7 @@ def test_a_template_needs_no_environment_to_be_judged(validate: Validate, tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("option", "told"),
+    ("option", "expected"),
     [
         ("chat-template: my.jinja", "weights_files: [my.jinja]"),
         ("speculative-config: {method: mtp, model: org/draft}", "weights_drafts: [org/draft]"),
@@ -103,13 +103,13 @@ def test_a_template_needs_no_environment_to_be_judged(validate: Validate, tmp_pa
     ],
 )
 def test_what_an_option_names_is_declared(
-    validate: Validate, tmp_path: Path, option: str, told: str
+    validate: Validate, tmp_path: Path, option: str, expected: str
 ) -> None:
     recipe = f"vllm_model: a\nengine_image: a@sha256:{'0' * 64}\nvllm_args:\n  {option}\n"
     (tmp_path / "my.yml").write_text(recipe)
     done = validate("my.yml")
-    assert done.returncode == (5 if told else 0), done.stdout
-    assert told in done.stdout
+    assert done.returncode == (5 if expected else 0), done.stdout
+    assert expected in done.stdout
 
 
 CONFIG = {

@@ -270,9 +270,9 @@ def test_a_replaced_option_is_absent_and_its_replacement_present(
     for name, text in replaced.items():
         assert load_release_table(kind).history(name)
         assert load_release_table(kind).has(name, newest) is False
-        told = re.findall(r"([a-z]+(?:-[a-z]+)+)(?=: | is true)", text)
-        assert told
-        assert all(options.has(option, newest) for option in told)
+        result = re.findall(r"([a-z]+(?:-[a-z]+)+)(?=: | is true)", text)
+        assert result
+        assert all(options.has(option, newest) for option in result)
 
 
 def test_the_local_part_of_a_version_is_ignored() -> None:

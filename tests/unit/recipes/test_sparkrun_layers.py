@@ -155,8 +155,8 @@ def test_an_override_holds_for_the_size_that_the_file_asks_for(
     recipe = load(own=BASE + entry)
     assert _args(recipe)["max-model-len"] == (1024 if holds else 65536)
     assert recipe.vars["vllm_env"].data["A"] == ("3" if holds else "1")
-    told = "holds for 2 Sparks, and is taken over" if holds else "does not hold for 2 Sparks"
-    assert f"overrides[0] {told}" in "\n".join(recipe.advice)
+    result = "holds for 2 Sparks, and is taken over" if holds else "does not hold for 2 Sparks"
+    assert f"overrides[0] {result}" in "\n".join(recipe.advice)
 
 
 def test_the_last_override_that_holds_wins_and_those_of_a_base_come_first(load: Load) -> None:

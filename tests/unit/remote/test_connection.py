@@ -111,7 +111,7 @@ def test_a_program_for_a_host_answers_one_object(
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "expected"),
     [
         ('print(\'{"error": "no room", "hint": "make some"}\')', "no room"),
         ("raise SystemExit(3)", "ended with status 3"),
@@ -120,14 +120,14 @@ def test_a_program_for_a_host_answers_one_object(
     ],
 )
 def test_a_program_that_fails_is_reported_with_its_reason(
-    link: Connection, monkeypatch: pytest.MonkeyPatch, body: str, told: str
+    link: Connection, monkeypatch: pytest.MonkeyPatch, body: str, expected: str
 ) -> None:
     monkeypatch.setattr(
         connection,
         "build_script_command",
         lambda _name, request, **_: pack_test_program(body, request),
     )
-    with pytest.raises(CommandError, match=told) as caught:
+    with pytest.raises(CommandError, match=expected) as caught:
         link.run_program("bad", {})
     assert caught.value.host == "here"
 

@@ -196,7 +196,7 @@ def server() -> Iterator[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(
-    ("lines", "kind", "told"),
+    ("lines", "kind", "expected"),
     [
         (["[127.0.0.*]:* {key}"], AuthenticationError, "accepted none"),
         (["@cert-authority * ssh-ed25519 " + OTHER, "* {key}"], AuthenticationError, "accepted"),
@@ -213,7 +213,7 @@ def test_a_host_is_judged_by_the_lines_that_ssh_would_read(
     server: tuple[int, str],
     lines: list[str],
     kind: type[Exception],
-    told: str,
+    expected: str,
 ) -> None:
     port, key = server
     path = tmp_path / "known_hosts"
@@ -233,7 +233,7 @@ def test_a_host_is_judged_by_the_lines_that_ssh_would_read(
             "ansible_ssh_common_args": Value(data=f"-F none -o UserKnownHostsFile={path}"),
         },
     )
-    with pytest.raises(kind, match=told):
+    with pytest.raises(kind, match=expected):
         ssh.connect_ssh(host)
 
 

@@ -71,7 +71,7 @@ def test_what_a_login_shell_prints_is_passed_over(before: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("before", "told"),
+    ("before", "expected"),
     [
         ("exit 1", "the login shell or python3 ended with status 1 before the program ran"),
         ("echo Go away; exit 3", "status 3 before the program ran: Go away"),
@@ -83,10 +83,10 @@ def test_what_a_login_shell_prints_is_passed_over(before: str) -> None:
         ("head -c 3000000 /dev/zero; sleep 60", "the login shell or python3 ended with status 255"),
     ],
 )
-def test_a_shell_that_ends_at_once_is_one_error(before: str, told: str) -> None:
+def test_a_shell_that_ends_at_once_is_one_error(before: str, expected: str) -> None:
     with pytest.raises(CommandError) as caught:
         _ask(before)
-    assert told in caught.value.message
+    assert expected in caught.value.message
     assert caught.value.host == "spark-07"
 
 

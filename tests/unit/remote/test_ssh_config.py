@@ -130,7 +130,7 @@ def test_proxyjump_none_in_the_inventory_goes_straight(resolve: Resolve) -> None
 
 
 @pytest.mark.parametrize(
-    ("line", "told"),
+    ("line", "expected"),
     [
         ("ProxyCommand nc %h %p", "ProxyCommand nc %h %p"),
         ("RevokedHostKeys /revoked", "RevokedHostKeys /revoked"),
@@ -139,11 +139,11 @@ def test_proxyjump_none_in_the_inventory_goes_straight(resolve: Resolve) -> None
     ],
 )
 def test_a_way_or_a_check_that_we_do_not_have_is_refused(
-    resolve: Resolve, line: str, told: str
+    resolve: Resolve, line: str, expected: str
 ) -> None:
     with pytest.raises(UsageError, match="unsupported SSH option") as caught:
         resolve(f"Host spark1\n {line}\n")
-    assert told in caught.value.message
+    assert expected in caught.value.message
 
 
 def test_a_proxy_command_is_overridden_in_the_inventory(resolve: Resolve) -> None:

@@ -80,7 +80,7 @@ def test_of_two_values_the_variables_then_the_first_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("-o StrictHostKeyChecking=no", "host keys are always checked"),
         ("-o ProxyCommand=nc", "use ProxyJump"),
@@ -94,10 +94,10 @@ def test_of_two_values_the_variables_then_the_first_counts() -> None:
         ("-L 80:a:80", "known: UserKnownHostsFile"),
     ],
 )
-def test_an_option_outside_the_supported_part_is_refused(text: str, told: str) -> None:
+def test_an_option_outside_the_supported_part_is_refused(text: str, expected: str) -> None:
     with pytest.raises(InventoryError, match="is not supported") as caught:
         parse_ssh_options(_host(ansible_ssh_common_args=text))
-    assert told in str(caught.value)
+    assert expected in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ def _arrived(done: int, total: int | None = 10**10, host: str = "a") -> Progress
     return Progress(host=host, text="gemma", done=done, total=total, bytes=True)
 
 
-def _told(*marks: tuple[float, int], total: int | None = 10**10) -> str:
+def _format(*marks: tuple[float, int], total: int | None = 10**10) -> str:
     clock = Clock()
     paces = RateTracker(clock)
     text = ""
@@ -42,24 +42,24 @@ def _told(*marks: tuple[float, int], total: int | None = 10**10) -> str:
 
 
 def test_the_first_look_knows_no_rate() -> None:
-    assert _told((0, 0)) == "gemma: 0 B of 10 GB"
+    assert _format((0, 0)) == "gemma: 0 B of 10 GB"
 
 
 def test_rate_and_time_left_are_shown() -> None:
-    assert _told((0, 0), (2, 2 * 10**9)) == "gemma: 2.0 GB of 10 GB, 1000 MB/s, 8 s left"
+    assert _format((0, 0), (2, 2 * 10**9)) == "gemma: 2.0 GB of 10 GB, 1000 MB/s, 8 s left"
 
 
 def test_without_an_end_only_the_rate_is_shown() -> None:
-    assert _told((0, 0), (2, 10**9), total=None) == "gemma: 1.0 GB, 500 MB/s"
+    assert _format((0, 0), (2, 10**9), total=None) == "gemma: 1.0 GB, 500 MB/s"
 
 
 def test_the_rate_is_that_of_the_last_seconds() -> None:
     marks = [(float(at), min(at, 20) * 10**8) for at in range(41)]
-    assert _told(*marks) == "gemma: 2.0 GB of 10 GB"
+    assert _format(*marks) == "gemma: 2.0 GB of 10 GB"
 
 
 def test_another_model_starts_anew() -> None:
-    assert _told((0, 0), (5, 5 * 10**9), (6, 0), (7, 10**8)).endswith("100 MB/s, 99 s left")
+    assert _format((0, 0), (5, 5 * 10**9), (6, 0), (7, 10**8)).endswith("100 MB/s, 99 s left")
 
 
 def test_other_progress_is_left_as_it_is() -> None:

@@ -243,8 +243,8 @@ def test_junit_is_xml_and_text(tmp_path: Path) -> None:
         text = (tmp_path / "j.xml").read_bytes().decode()
         assert not OBEYED & set(text)
         root = ET.fromstring(text)
-        (told,) = [*root.iter("failure"), *root.iter("error")]
-        _check(str(told.text))
+        (result,) = [*root.iter("failure"), *root.iter("error")]
+        _check(str(result.text))
 
 
 def test_saved_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -86,8 +86,8 @@ def test_a_commit_does_not_lead_to_the_keys_of_a_host(server: HubServer, tmp_pat
         env={**os.environ, "HF_ENDPOINT": server.url},
     )
     assert done.returncode == 5, done.stdout + done.stderr
-    told = f"unexpected commit id of org/model from {server.url}: '../../../../.ssh'"
-    assert f"{told} (expected 40 hex digits)" in " ".join(done.stderr.split())
+    result = f"unexpected commit id of org/model from {server.url}: '../../../../.ssh'"
+    assert f"{result} (expected 40 hex digits)" in " ".join(done.stderr.split())
     assert "HF_ENDPOINT" in done.stderr
     assert not list((tmp_path / "home").rglob("authorized_keys"))
     assert not (tmp_path / "home" / ".ssh").exists()

@@ -150,10 +150,10 @@ def test_files_of_another_disk_are_copied_by_hash_with_progress(
     other_disk: Path, manifest: Manifest
 ) -> None:
     spark = one(other_disk.parents[2] / "hosts")
-    told: list[TransferProgress] = []
+    result: list[TransferProgress] = []
     plans = spark.plan(manifest)
-    delivery.deliver_model(spark.links, plans, share_no_address, on_progress=told.append)
-    assert {now.size for now in told} == {manifest.size}
+    delivery.deliver_model(spark.links, plans, share_no_address, on_progress=result.append)
+    assert {now.size for now in result} == {manifest.size}
     root = spark.root("spark-01")
     held = {
         place.file.size: resident(root / place.blob)

@@ -75,16 +75,16 @@ def test_without_a_shared_address_each_host_is_sent_its_own_copy(tmp_path: Path)
 def test_progress_of_each_host_ends_at_its_bytes(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     spark = Sparks(tmp_path / "hosts", ["spark-01", "spark-02"])
-    told: dict[str, TransferProgress] = {}
+    result: dict[str, TransferProgress] = {}
     delivery.deliver_model(
         spark.links,
         spark.plan(manifest),
         lambda _one, _two: LOOPBACK,
         source=FolderSource(folder=source),
-        on_progress=lambda now: told.update({now.host: now}),
+        on_progress=lambda now: result.update({now.host: now}),
     )
     size, files = manifest.size, len(manifest.files)
-    assert told == {
+    assert result == {
         name: TransferProgress(host=name, done=size, size=size, proven=files, files=files)
         for name in spark.names
     }

@@ -167,8 +167,8 @@ def test_a_blocked_store_of_large_files_is_not_reported_as_a_licence_problem(
 
 def test_a_store_that_gives_no_answer_is_named_and_asked_again() -> None:
     error = urllib.error.URLError(ConnectionRefusedError("Connection refused"))
-    told = downloads.explain_download_error(error, FIRST, "cdn.example:8443")
-    assert told == ("cdn.example:8443: Connection refused", 0.0)
+    result = downloads.explain_download_error(error, FIRST, "cdn.example:8443")
+    assert result == ("cdn.example:8443: Connection refused", 0.0)
 
 
 # sovgrid.org, "hf download lies at 22 GB": on a DGX Spark, IPv6 that leads nowhere.
@@ -190,8 +190,8 @@ def test_the_proxy_of_a_host_is_named_without_its_password(
     monkeypatch.setenv("no_proxy", "hub.example")
     for name in ("http_proxy", "HTTP_PROXY", "NO_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    told = downloads.describe_route("https://cdn.example/aa?key=b")
-    assert told == "cdn.example through the proxy 10.0.0.1:3128"
+    result = downloads.describe_route("https://cdn.example/aa?key=b")
+    assert result == "cdn.example through the proxy 10.0.0.1:3128"
     assert downloads.describe_route("https://hub.example/org/model") == "hub.example"
     assert downloads.describe_route("http://cdn.example:80/aa") == "cdn.example:80"
 

@@ -94,17 +94,17 @@ def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
 
 def test_progress_ends_at_the_size_of_the_model(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", files())
-    told: list[tuple[int, int]] = []
-    size = manifest_from_folder(folder, lambda done, size: told.append((done, size))).size
-    assert told[-1] == (size, size)
+    result: list[tuple[int, int]] = []
+    size = manifest_from_folder(folder, lambda done, size: result.append((done, size))).size
+    assert result[-1] == (size, size)
 
 
 def test_without_hashing_there_is_no_progress(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", files())
     manifest_from_folder(folder)
-    told: list[tuple[int, int]] = []
-    manifest_from_folder(folder, lambda done, size: told.append((done, size)))
-    assert told == []
+    result: list[tuple[int, int]] = []
+    manifest_from_folder(folder, lambda done, size: result.append((done, size)))
+    assert result == []
 
 
 def test_a_manifest_comes_back_from_its_text(tmp_path: Path) -> None:

@@ -239,17 +239,17 @@ def test_a_token_with_invalid_characters_is_not_shown(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.parametrize(
-    ("code", "message", "told"),
+    ("code", "message", "expected"),
     [
         ("", "Access to this resource is disabled.", f"the Hub has disabled {NAME}"),
         ("GatedRepo", "Your request is awaiting a review.", "awaiting a review"),
     ],
 )
 def test_the_hubs_reason_for_a_refusal_is_shown(
-    server: HubServer, code: str, message: str, told: str
+    server: HubServer, code: str, message: str, expected: str
 ) -> None:
     server.troubles.append(Trouble(status=403, code=code, message=message))
-    with pytest.raises(HubError, match=told):
+    with pytest.raises(HubError, match=expected):
         hub.resolve_manifest(NAME, token=READER)
 
 

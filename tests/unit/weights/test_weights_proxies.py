@@ -38,7 +38,7 @@ def refused() -> HubError:
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "expected"),
     [
         ("all_proxy", "socks5://127.0.0.1:9", "SOCKS"),
         ("https_proxy", "http://proxy.example:3l28", "not an address"),
@@ -47,11 +47,11 @@ def refused() -> HubError:
     ],
 )
 def test_an_environment_in_which_the_client_cannot_work_is_reported(
-    monkeypatch: pytest.MonkeyPatch, name: str, value: str, told: str
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, expected: str
 ) -> None:
     monkeypatch.setenv(name, value)
     error = refused()
-    assert told in str(error)
+    assert expected in str(error)
     assert "env | grep" in str(error.hint)
 
 

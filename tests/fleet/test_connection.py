@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,6 @@ pytestmark = pytest.mark.fleet
 
 WHO = Command(argv=("hostname",))
 FREE = "10.78.0.200"  # an address of the lab's own subnet that no host has
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    yield fleet.start_fleet(2)
-    fleet.remove_fleet()
 
 
 def _host(lab: LabFleet, address: str, **variables: Any) -> Host:

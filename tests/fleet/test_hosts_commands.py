@@ -77,12 +77,6 @@ HOLD = (
 )
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    yield fleet.start_fleet(2)
-    fleet.remove_fleet()
-
-
 def _type(*words: str) -> subprocess.CompletedProcess[str]:
     return run_command(*words, "--inventory", str(INVENTORY))
 

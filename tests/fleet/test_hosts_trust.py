@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,18 +12,11 @@ from sparkfleet.cli.hosts.options import TrustOptions
 from sparkfleet.cli.hosts.trust import show_host_keys
 from sparkfleet.cli.options import parse_options
 from sparkfleet.commands import Command
-from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.ssh import connect_ssh
 
 pytestmark = pytest.mark.fleet
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    yield fleet.start_fleet(2)
-    fleet.remove_fleet()
 
 
 def _list_fingerprints(known_hosts: Path) -> list[str]:

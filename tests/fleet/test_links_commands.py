@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -32,12 +31,6 @@ GATE = """\
     - gather_facts:
     - links_gate:
 """
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    yield fleet.start_fleet(2)
-    fleet.remove_fleet()
 
 
 def _type(*words: str) -> subprocess.CompletedProcess[str]:

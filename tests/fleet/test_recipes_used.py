@@ -6,18 +6,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import processes, type_command
 from tests.documents import SEEDS
 from tests.standin import engine
 
 pytestmark = [
+    pytest.mark.usefixtures("standin"),
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
@@ -39,14 +38,6 @@ SERVED = {"eugr": "glm-4.7-flash"}  # whose file names the served model
 SMALL = (
     "vllm_args={gpu-memory-utilization: null, kv-cache-memory-bytes: 33554432, max-model-len: 256}"
 )
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    found = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    yield found
-    fleet.remove_fleet()
 
 
 @pytest.mark.parametrize(

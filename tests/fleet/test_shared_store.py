@@ -6,17 +6,17 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import Done, chat, processes, run_as_typed
 from tests.standin import engine, store
 
 pytestmark = [
+    pytest.mark.usefixtures("standin"),
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
@@ -26,14 +26,6 @@ OWN = Path("/home/nvidia/.local/state/sparkfleet/clusters")
 UP = ("cluster.up", "--tp", "2")
 
 Run = Callable[..., Done]
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    found = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    yield found
-    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")

@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import urllib.error
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +17,7 @@ from tests.commandline import becomes, chat, command_line, environment, processe
 from tests.standin import engine
 
 pytestmark = [
+    pytest.mark.usefixtures("standin"),
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
@@ -37,14 +37,6 @@ def counted(self, command):
 SshConnection._start = counted
 main()
 """
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    found = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    yield found
-    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")

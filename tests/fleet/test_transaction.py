@@ -27,6 +27,7 @@ from tests.commandline import (
 from tests.standin import engine, faults
 
 pytestmark = [
+    pytest.mark.usefixtures("standin"),
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
@@ -40,14 +41,6 @@ BRIEF_CUT = partial(faults.cut_for, seconds=4)
 
 Run = Callable[..., Done]
 Fault = Callable[[str], faults.Deed]
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    found = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    yield found
-    fleet.remove_fleet()
 
 
 @pytest.fixture(scope="module")

@@ -19,19 +19,12 @@ from tests.standin import engine
 from tests.standin.cluster import HOSTS, Cluster, boot
 
 pytestmark = [
+    pytest.mark.usefixtures("standin"),
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
 ]
 APPS = "/home/nvidia/.local/share/sparkfleet"
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 20.00 GiB"
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    found = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    yield found
-    fleet.remove_fleet()
 
 
 @pytest.fixture

@@ -78,12 +78,6 @@ def _host(lab: LabFleet, host: fleet.LabHost) -> Host:
     return Host(name=host.name, vars={name: Value(data=data) for name, data in given.items()})
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    yield fleet.start_fleet(2)
-    fleet.remove_fleet()
-
-
 @pytest.fixture
 def pair(lab: LabFleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pair]:
     isolate(tmp_path, monkeypatch)

@@ -5,13 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
-from huggingface_hub import constants
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +19,9 @@ from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import Manifest, dump_manifest, parse_manifest, user_cache_folder
 from tests.budget import limit_cpu_time, scale_examples
 from tests.doubles.hub_server import HubFile, HubServer
-from tests.weights import COMMIT, files, isolate, shard
+from tests.weights import COMMIT, files, shard
+
+pytestmark = pytest.mark.usefixtures("isolated", "short_waits")
 
 NAME = "org/model"
 EXAMPLES = scale_examples(20)
@@ -43,18 +43,10 @@ vllm_args: {max-model-len: 256}
 ELSEWHERE = ["../../../../.ssh", "..", "", "/etc", "a/b", "A" * 40, "0" * 39, "0" * 41, "x" * 40]
 
 
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    with HubServer() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.url)
-        running.add(NAME, files(2000))
-        yield running
+def server(empty_hub: HubServer) -> HubServer:
+    empty_hub.add(NAME, files(2000))
+    return empty_hub
 
 
 def change(server: HubServer, **fields: str) -> None:

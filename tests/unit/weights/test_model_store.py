@@ -11,15 +11,12 @@ import pytest
 from sparkfleet.weights import layout, model_store
 from sparkfleet.weights.manifest import manifest_from_folder
 from sparkfleet.weights.model_store import StoredModel
-from tests.weights import COMMIT, Sparks, files, isolate, one, shard, write
+from tests.weights import COMMIT, Sparks, files, one, shard, write
+
+pytestmark = pytest.mark.usefixtures("isolated")
 
 GGUF = {"gemma-Q4_K_M.gguf": b"GGUF" + bytes(1000), "README.md": b"x"}
 MISTRAL = {"consolidated.safetensors": shard(1000), "params.json": b"{}", "tekken.json": b"{}"}
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 def listed(spark: Sparks) -> dict[str, StoredModel]:

@@ -19,7 +19,8 @@ from sparkfleet.onhost.weights import place, receiver, store
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.transfer.session import ProgramSession
 from tests.budget import scale_examples
-from tests.weights import isolate
+
+pytestmark = pytest.mark.usefixtures("isolated")
 
 GOOD = "hub/models--o--m/blobs/" + "0" * 64
 BODY = b"mine"
@@ -36,11 +37,6 @@ LEADING = [
     "a\0b",
 ]
 EXAMPLES = scale_examples(40)
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,10 +29,8 @@ def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    with HubServer() as running:
-        monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", running.url)
-        yield running
+def server(empty_hub: HubServer) -> HubServer:
+    return empty_hub
 
 
 def settings(**values: Any) -> Settings:

@@ -22,14 +22,11 @@ from sparkfleet.weights.manifest import Manifest, ModelFile
 from sparkfleet.weights.transfer import delivery, stage
 from sparkfleet.weights.transfer.progress import TransferProgress
 from sparkfleet.weights.transfer.routes import share_no_address
-from tests.weights import COMMIT, Sparks, bundle, isolate, on_a_disk, one, resident, write
+from tests.weights import COMMIT, Sparks, bundle, on_a_disk, one, resident, write
+
+pytestmark = pytest.mark.usefixtures("isolated")
 
 CACHE = ".cache/huggingface/hub/models--org--gemma/blobs"
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -26,17 +26,13 @@ from tests.weights import (
     UserLink,
     bundle,
     files,
-    isolate,
     on_a_disk,
     one,
     resident,
     write,
 )
 
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("isolated")
 
 
 def test_of_eight_hosts_none_sends_more_than_one_copy(tmp_path: Path) -> None:

@@ -23,25 +23,19 @@ from sparkfleet.weights import hub
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.transfer.sources import HubSource
 from tests.doubles.hub_server import READER, HubServer, Trouble
-from tests.weights import UserLink, files, isolate, one, self_signed
+from tests.weights import UserLink, files, one, self_signed
+
+pytestmark = pytest.mark.usefixtures("isolated", "short_waits")
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
 FIRST = "model-00001-of-00003.safetensors"
 
 
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    with HubServer() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.url)
-        running.add(NAME, files())
-        running.add("meta/gated", files(2000), gated=True)
-        yield running
+def server(empty_hub: HubServer) -> HubServer:
+    empty_hub.add(NAME, files())
+    empty_hub.add("meta/gated", files(2000), gated=True)
+    return empty_hub
 
 
 def source(name: str = NAME, token: str = "") -> HubSource:

@@ -22,12 +22,9 @@ from sparkfleet.weights.manifest import Manifest, dump_manifest
 from sparkfleet.weights.transfer import delivery, stage
 from sparkfleet.weights.transfer.routes import share_no_address
 from sparkfleet.weights.transfer.sources import FolderSource
-from tests.weights import COMMIT, Sparks, bundle, isolate, one
+from tests.weights import COMMIT, Sparks, bundle, one
 
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("isolated")
 
 
 def wrong_files(spark: Sparks, manifest: Manifest, source: Path) -> list[Path]:

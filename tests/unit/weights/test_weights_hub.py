@@ -6,7 +6,6 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,25 +19,19 @@ from sparkfleet.weights.transfer import delivery, sources
 from sparkfleet.weights.transfer.progress import TransferProgress
 from sparkfleet.weights.transfer.routes import share_no_address
 from tests.doubles.hub_server import READER, HubServer, Trouble
-from tests.weights import LOOPBACK, Sparks, files, isolate, one
+from tests.weights import LOOPBACK, Sparks, files, one
+
+pytestmark = pytest.mark.usefixtures("isolated", "short_waits")
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
 
 
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
-
-
 @pytest.fixture
-def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    with HubServer() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.url)
-        running.add(NAME, files())
-        running.add("meta/gated", files(), gated=True)
-        running.add("me/private", files(), private=True)
-        yield running
+def server(empty_hub: HubServer) -> HubServer:
+    empty_hub.add(NAME, files())
+    empty_hub.add("meta/gated", files(), gated=True)
+    empty_hub.add("me/private", files(), private=True)
+    return empty_hub
 
 
 CONFIG = "config.json"

@@ -18,12 +18,9 @@ from sparkfleet.weights.manifest import (
     manifest_from_folder,
     parse_manifest,
 )
-from tests.weights import COMMIT, files, isolate, write
+from tests.weights import COMMIT, files, write
 
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
+pytestmark = pytest.mark.usefixtures("isolated")
 
 
 def test_a_folder_gives_every_file_with_its_size_and_hash(tmp_path: Path) -> None:

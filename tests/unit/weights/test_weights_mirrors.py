@@ -19,23 +19,17 @@ from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.manifest import user_cache_folder
 from sparkfleet.weights.transfer.sources import HubSource
 from tests.doubles.hub_server import READER, HubServer, Trouble
-from tests.weights import files, isolate, one
+from tests.weights import files, one
+
+pytestmark = pytest.mark.usefixtures("isolated", "short_waits")
 
 NAME = "nvidia/Gemma-4-31B-IT-NVFP4"
 
 
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
-    monkeypatch.setattr(hub, "WAITS", (0.01, 0.01, 0.01))
-
-
 @pytest.fixture
-def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[HubServer]:
-    with HubServer() as running:
-        monkeypatch.setattr(constants, "ENDPOINT", running.url)
-        running.add(NAME, files(2000))
-        yield running
+def server(empty_hub: HubServer) -> HubServer:
+    empty_hub.add(NAME, files(2000))
+    return empty_hub
 
 
 @contextmanager

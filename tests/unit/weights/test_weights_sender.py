@@ -16,15 +16,11 @@ from sparkfleet.model import Host
 from sparkfleet.onhost.shared.handshake import greet_sender
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.transfer.session import ProgramSession
-from tests.weights import isolate
+
+pytestmark = pytest.mark.usefixtures("isolated")
 
 BODY = b"weights" * 1000
 KEY = "k" * 64
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 def request(root: Path, **changes: Any) -> dict[str, Any]:

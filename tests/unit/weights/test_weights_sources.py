@@ -12,7 +12,9 @@ import pytest
 
 from sparkfleet.errors import InputError
 from sparkfleet.weights.manifest import manifest_from_folder
-from tests.weights import COMMIT, files, isolate, shard, write
+from tests.weights import COMMIT, files, shard, write
+
+pytestmark = pytest.mark.usefixtures("isolated")
 
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 4999\n"
 BIN_INDEX = json.dumps(
@@ -23,11 +25,6 @@ BIN_INDEX = json.dumps(
         }
     }
 ).encode()
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 def refusal(folder: Path) -> InputError:

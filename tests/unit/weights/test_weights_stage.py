@@ -18,7 +18,9 @@ from sparkfleet.weights import layout
 from sparkfleet.weights.manifest import Manifest, manifest_from_file, manifest_from_folder
 from sparkfleet.weights.transfer import stage
 from sparkfleet.weights.transfer.stage import Strategy
-from tests.weights import COMMIT, Sparks, bundle, checks, files, isolate, one, write
+from tests.weights import COMMIT, Sparks, bundle, checks, files, one, write
+
+pytestmark = pytest.mark.usefixtures("isolated")
 
 SECOND = "model-00002-of-00003.safetensors"
 
@@ -38,11 +40,6 @@ class Scene:
     @property
     def second(self) -> Path:
         return self.folder / SECOND
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 @pytest.fixture(params=["bundle", "hub"])

@@ -28,13 +28,15 @@ from tests.weights import (
     Sparks,
     bundle,
     checks,
-    isolate,
     on_a_disk,
     one,
     resident,
 )
 
-pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="runs programs as another user")
+pytestmark = [
+    pytest.mark.usefixtures("isolated"),
+    pytest.mark.skipif(os.getuid() != 0, reason="runs programs as another user"),
+]
 BOB = 12345
 
 
@@ -47,11 +49,6 @@ class BobsLink(LocalConnection):
         return super()._start(replace(command, argv=("setpriv", *ids, *command.argv), env=env))
 
     cache = "/nowhere"
-
-
-@pytest.fixture(autouse=True)
-def isolated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    isolate(tmp_path, monkeypatch)
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 PATIENCE = 5  # s for a tool or the endpoint
+LATE = "timed out"
 MOST_ANSWER = 8 << 20  # bytes of an answer
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")
 GPU_STATE = ("nvidia-smi", "--query-gpu=power.draw,temperature.gpu,clocks.sm", "--format=csv")
@@ -84,15 +85,11 @@ def ask_endpoint(
                 why = "is too long" if len(data) > MOST_ANSWER else "broke off"
                 return EndpointAnswer(0, error=f"its answer {why}")
     except (OSError, http.client.HTTPException) as error:
-        why = str(error) or repr(error)
-        return EndpointAnswer(0, error=_format_late(patience) if late.is_set() else why)
+        is_late = late.is_set() or isinstance(error, TimeoutError)
+        return EndpointAnswer(0, error=LATE if is_late else str(error) or repr(error))
     if late.is_set():
-        return EndpointAnswer(0, error=_format_late(patience))
+        return EndpointAnswer(0, error=LATE)
     return EndpointAnswer(reply.status, data.decode(errors="replace"))
-
-
-def _format_late(patience: float) -> str:
-    return f"no answer within {patience:g} s"
 
 
 @contextlib.contextmanager

@@ -76,7 +76,7 @@ def slow(request: pytest.FixtureRequest) -> Iterator[str]:
 
 def test_an_endpoint_that_answers_byte_by_byte_is_given_up(slow: str) -> None:
     answer = call(lambda: ask_endpoint(slow, "/health", patience=PATIENCE))
-    assert answer == (0, "", "no answer within 0.3 s")
+    assert answer == (0, "", "timed out")
 
 
 def test_a_gateway_that_answers_byte_by_byte_is_given_up(
@@ -84,7 +84,7 @@ def test_a_gateway_that_answers_byte_by_byte_is_given_up(
 ) -> None:
     monkeypatch.setattr(gateway_models, "ANSWER_LIMIT", PATIENCE)
     answer = call(lambda: gateway_models.list_models({"url": slow, "key": "k"}))
-    assert answer["error"].endswith("returned no list of models: no answer within 0.3 s")
+    assert answer["error"].endswith("returned no list of models: timed out")
 
 
 def test_a_webhook_that_answers_byte_by_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

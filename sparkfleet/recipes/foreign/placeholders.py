@@ -15,6 +15,7 @@ from sparkfleet.yaml.nodes import Node
 BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}|[{}]")
 NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
 MOST_ROUNDS = 8  # of values that hold placeholders themselves
+MOST_TEXT = 1_000_000  # characters that all values together may fill in
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class CommandTemplate:
         self._values = values
         self._strict = strict
         self._doubled = doubled
+        self._filled = 0
 
     def expand(self, word: Word) -> list[ExpandedWord]:
         """Return what a word becomes: several words where a value without quotes has blanks."""
@@ -77,7 +79,15 @@ class CommandTemplate:
         node = self._values.get(name)
         if node is not None and node.data is not None:
             self.used[name] = self.used.get(name, 0) + 1
-            return format_scalar(node.data)
+            text = format_scalar(node.data)
+            self._filled += len(text)
+            if self._filled > MOST_TEXT:
+                raise RecipeError(
+                    f"values fill in more than {MOST_TEXT:,} characters",
+                    where=node.where,
+                    hint=f"does {{{name}}} name itself?",
+                )
+            return text
         if self._strict:
             raise RecipeError(
                 f"the command names {{{name}}}, which has no value",

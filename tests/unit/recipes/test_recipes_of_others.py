@@ -21,9 +21,12 @@ from sparkfleet.recipes.foreign.document import format_imported_recipe
 from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.foreign.export import export_recipe
 from sparkfleet.recipes.foreign.formats import Format
+from sparkfleet.recipes.foreign.placeholders import CommandTemplate
+from sparkfleet.recipes.foreign.words import Word
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
+from sparkfleet.yaml.positions import Scalar, load_yaml
 from tests.documents import SEEDS
 
 FOLDER = SEEDS / "recipes-of-others"
@@ -395,3 +398,12 @@ def test_an_own_recipe_replaces_values_of_one_of_others(tmp_path: Path) -> None:
     assert _data(recipe, "vllm_model") == "me/Other"
     assert _data(recipe, "vllm_args") == {"max-model-len": 65536}
     assert recipe.format == "sparkrun"
+
+
+def test_a_placeholder_that_names_itself_without_end_is_refused() -> None:
+    """Eight rounds of eight copies each took all memory."""
+    value = load_yaml('"' + "{x} " * 40 + '"', file="r.yaml")
+    assert isinstance(value, Scalar)
+    template = CommandTemplate({"x": value}, strict=False, doubled=False)
+    with pytest.raises(RecipeError, match="more than 1,000,000 characters"):
+        template.expand(Word(raw="{x}", place=value))

@@ -6,10 +6,12 @@ import errno
 import json
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
 MOST_TEXT = 16 << 20  # bytes that are read of a file
+PIECE = 1 << 16  # bytes a read: the kernel refuses millions for a file of /proc/sys
 
 
 def open_regular_file(path: Path, flags: int = 0) -> BinaryIO:
@@ -25,11 +27,20 @@ def read_optional_text(path: Path) -> str | None:
     """Return the text of a file with its line ends as they are, or None if it is none."""
     try:
         with open_regular_file(path) as file:
-            return file.read(MOST_TEXT).decode(errors="replace")
+            text = b"".join(_read_pieces(file))
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.EINVAL, errno.ENXIO):  # the last: a socket
             return None
         raise
+    return text.decode(errors="replace")
+
+
+def _read_pieces(file: BinaryIO) -> Iterator[bytes]:
+    for _ in range(MOST_TEXT // PIECE):
+        piece = file.read(PIECE)
+        if not piece:
+            return
+        yield piece
 
 
 def load_json_object(text: str | None) -> dict[str, Any]:

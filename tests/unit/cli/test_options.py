@@ -104,7 +104,7 @@ OFFERED = {
     "recipes.new": "MODEL folder out",
     "recipes.suggest": "PURPOSE cluster inventory* measured! most output set*",
     "recipes.show": "NAME cluster inventory* output set*",
-    "recipes.validate": "NAMES output tp vllm",
+    "recipes.validate": "NAMES folder output pp tp vllm",
     "serve.bench": "answer cluster context inventory* output recipe requests rounds set*",
     "serve.smoke": "cluster inventory* output recipe set*",
     "serve.watch": "cluster count every inventory* once! output set*",

@@ -1,4 +1,4 @@
-"""What most tests of weights need: a home of their own, and a hub."""
+"""Fixtures of most tests of weights: a home of their own, and a hub."""
 
 from __future__ import annotations
 

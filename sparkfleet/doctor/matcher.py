@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from sparkfleet.doctor.events import LineTimes, join_entries, read_entries
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
+from sparkfleet.doctor.signatures.row import list_words
 from sparkfleet.doctor.subjects import find_subject, map_node_ids
 from sparkfleet.door import expand_commands
 from sparkfleet.model import Severity
@@ -194,8 +195,9 @@ def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
 
 def _match_signatures(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:
     lowered = text.lower()
+    words = list_words(lowered)
     for signature in SIGNATURES:
-        for match in signature.matches(text, lowered):
+        for match in signature.matches(text, lowered, words):
             if signature.holds(match, clues):
                 yield signature, match
 

@@ -6,6 +6,7 @@ import enum
 import functools
 import importlib
 import re
+import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +16,9 @@ from sparkfleet.model import Severity
 _WITH_BREAKS = ("CATEGORY_SPACE", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD")
 NOWHERE = float("inf")
 _SHORTEST_NEEDLE = 4  # characters
+_LONGEST_WORD = 64  # characters of a needle's word that are looked for
+_PIECE = 1 << 20  # characters of a log whose words are collected at once
+_LETTERS = bytes(byte if chr(byte) in string.ascii_lowercase else ord(" ") for byte in range(256))
 
 
 class FailureRole(enum.IntEnum):
@@ -97,20 +101,49 @@ class Signature:
         found = list(re.finditer(self.context, text))
         return found[-1].groupdict("?") if found else {}
 
-    def matches(self, text: str, lowered: str | None = None) -> Iterator[re.Match[str]]:
+    def matches(
+        self, text: str, lowered: str | None = None, words: str = ""
+    ) -> Iterator[re.Match[str]]:
         """Yield each match of this failure in `text`, a log without prefixes.
 
-        `lowered` is `text` in lower case, for a caller that searches many signatures.
+        `lowered` is `text` in lower case, and `words` its `list_words`, for a caller that searches
+        many signatures.
         """
         needles = find_needles(self.pattern)
         lowered = text.lower() if lowered is None else lowered
-        present = [needle for needle in needles if needle in lowered]
+        present = [
+            needle
+            for needle in needles
+            if (not words or all(word in words for word in _split_words(needle)))
+            and needle in lowered
+        ]
         if needles and not present:
             return iter(())
         pattern = re.compile(self.pattern, re.MULTILINE)
         if not needles or len(lowered) != len(text) or not stays_on_a_line(self.pattern):
             return pattern.finditer(text)
         return _search_lines(pattern, text, _list_lines_with(present, lowered))
+
+
+def list_words(lowered: str) -> str:
+    """Return the distinct runs of ASCII letters in a text in lower case, one a line.
+
+    A large log has few of them: looking there first for a part of each needle saves most searches
+    of the log itself.
+    """
+    words: set[bytes] = set()
+    for start in range(0, len(lowered), _PIECE):
+        # A word that is cut here is whole in the piece before or after it.
+        piece = lowered[max(0, start - _LONGEST_WORD) : start + _PIECE]
+        words.update(piece.encode(errors="replace").translate(_LETTERS).split())
+    return b"\n".join(words).decode()
+
+
+@functools.cache
+def _split_words(needle: str) -> tuple[str, ...]:
+    """Return the runs of ASCII letters of a needle, the longest first."""
+    words = (word[:_LONGEST_WORD] for word in re.findall("[a-z]+", needle))
+    return tuple(sorted(words, key=len, reverse=True))
 
 
 @functools.lru_cache(maxsize=8)  # many matches of one log ask the same
@@ -220,6 +253,8 @@ def _find_required(tokens: Iterable[Any]) -> frozenset[str]:
         word = ""
         if kind == "SUBPATTERN":
             found.append(_find_required(value[-1]))
+        elif kind == "ASSERT":  # what is looked at is in the text too
+            found.append(_find_required(value[1]))
         elif kind == "MAX_REPEAT" and value[0] > 0:
             found.append(_find_required(value[2]))
         elif kind == "BRANCH":

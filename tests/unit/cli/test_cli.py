@@ -505,8 +505,9 @@ def test_the_first_line_says_which_files_were_taken(
     call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str]
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    hosts = "{one: {ansible_host: 127.0.0.1}, two: {ansible_host: localhost}}"
-    (tmp_path / "i.yml").write_text(f"sparks: {{hosts: {hosts}, vars: {{ansible_port: 1}}}}\n")
+    hosts = "{one: {ansible_port: 1}, two: {ansible_port: 2}}"
+    address = "{ansible_host: 127.255.255.255}"  # of no host: nothing is tried again
+    (tmp_path / "i.yml").write_text(f"sparks: {{hosts: {hosts}, vars: {address}}}\n")
     done = call(*words, "--inventory", "i.yml")
     recipe = "  recipe lab-tiny (shipped)" if "lab-tiny" in words else ""
     assert done.stdout.splitlines()[0] == f"{words[0]}  inventory i.yml{recipe}"

@@ -53,9 +53,8 @@ class SshConnection(Connection):
     def __init__(self, host: Host, connection: fabric.Connection) -> None:
         super().__init__(host)
         self._connection = connection
-        self._others: list[
-            fabric.Connection
-        ] = []  # where sshd allows too few sessions a connection
+        # Further ones, where sshd allows few sessions on one connection.
+        self._others: list[fabric.Connection] = []
 
     def _start(self, command: Command) -> Channel:
         try:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import threading
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -16,19 +15,7 @@ from sparkfleet.lab.host.build import find_caller_ids
 from sparkfleet.onhost.deployment import events, health, lock, log, watch
 from sparkfleet.onhost.shared.paths import cluster_folder
 from sparkfleet.onhost.shared.reading import read_optional_text
-
-Answer = TypeVar("Answer")
-LIMIT = 60.0  # s, after which a call counts as one that never ends
-
-
-def call(work: Callable[[], Answer]) -> Answer:
-    """Return what `work` returns; fails where it does not end."""
-    answers: list[Answer] = []
-    thread = threading.Thread(target=lambda: answers.append(work()), daemon=True)
-    thread.start()
-    thread.join(LIMIT)
-    assert not thread.is_alive(), "it waits for ever"
-    return answers[0]
+from tests.bounded import call_bounded
 
 
 def _link_to_zero(path: Path) -> None:
@@ -49,9 +36,9 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 
 def test_a_log_that_is_not_a_file_is_left_out(odd: Path) -> None:
-    assert call(lambda: log.read_last_lines(odd, 5)) is None
-    assert call(lambda: health.read_log_end(odd))["lines"] == []
-    assert call(watch.LogFollower(odd).read_new_lines) == []
+    assert call_bounded(lambda: log.read_last_lines(odd, 5)) is None
+    assert call_bounded(lambda: health.read_log_end(odd))["lines"] == []
+    assert call_bounded(watch.LogFollower(odd).read_new_lines) == []
 
 
 def test_a_log_of_events_that_is_not_a_file_is_an_error(odd: Path) -> None:
@@ -61,7 +48,7 @@ def test_a_log_of_events_that_is_not_a_file_is_an_error(odd: Path) -> None:
         except OSError as error:
             return error
 
-    assert isinstance(call(read), OSError)
+    assert isinstance(call_bounded(read), OSError)
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, _link_to_zero])
@@ -69,7 +56,7 @@ def test_a_record_that_is_not_a_file_counts_as_none(
     make: Callable[[Path], None], tmp_path: Path
 ) -> None:
     make(tmp_path / "deployment.json")
-    assert call(lambda: read_optional_text(tmp_path / "deployment.json")) is None
+    assert call_bounded(lambda: read_optional_text(tmp_path / "deployment.json")) is None
 
 
 @pytest.mark.parametrize("name", ["lock", "lock-last"])

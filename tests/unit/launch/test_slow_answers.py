@@ -10,8 +10,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Iterator
 
 import pytest
 
@@ -20,10 +19,9 @@ from sparkfleet.launch.watching.events import ClusterEvent, EventKind
 from sparkfleet.onhost.deployment import chat, gateway_models, watch
 from sparkfleet.onhost.shared import vitals
 from sparkfleet.onhost.shared.vitals import ask_endpoint
+from tests.bounded import LIMIT, call_bounded
 
-Answer = TypeVar("Answer")
 PATIENCE = 0.3  # s
-LIMIT = 60.0  # s, after which a call counts as one that never ends
 ANSWERS = {
     "header": (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a"),
     "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),
@@ -58,16 +56,6 @@ def _send(client: socket.socket, first: bytes, piece: bytes, gap: float) -> None
             time.sleep(gap)
 
 
-def call(work: Callable[[], Answer]) -> Answer:
-    """Return what `work` returns; fails where it does not end."""
-    answers: list[Answer] = []
-    thread = threading.Thread(target=lambda: answers.append(work()), daemon=True)
-    thread.start()
-    thread.join(LIMIT)
-    assert not thread.is_alive(), "it waits for ever"
-    return answers[0]
-
-
 @pytest.fixture(params=list(ANSWERS.values()), ids=list(ANSWERS))
 def slow(request: pytest.FixtureRequest) -> Iterator[str]:
     with serve_answer(*request.param) as url:
@@ -75,7 +63,7 @@ def slow(request: pytest.FixtureRequest) -> Iterator[str]:
 
 
 def test_an_endpoint_that_answers_byte_by_byte_is_given_up(slow: str) -> None:
-    answer = call(lambda: ask_endpoint(slow, "/health", patience=PATIENCE))
+    answer = call_bounded(lambda: ask_endpoint(slow, "/health", patience=PATIENCE))
     assert answer == (0, "", "timed out")
 
 
@@ -83,7 +71,7 @@ def test_a_gateway_that_answers_byte_by_byte_is_given_up(
     slow: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(gateway_models, "ANSWER_LIMIT", PATIENCE)
-    answer = call(lambda: gateway_models.list_models({"url": slow, "key": "k"}))
+    answer = call_bounded(lambda: gateway_models.list_models({"url": slow, "key": "k"}))
     assert answer["error"].endswith("returned no list of models: timed out")
 
 
@@ -91,7 +79,9 @@ def test_a_webhook_that_answers_byte_by_byte_is_given_up(monkeypatch: pytest.Mon
     monkeypatch.setattr(notify, "LIMIT", PATIENCE)
     event = ClusterEvent(kind=EventKind.VERDICT, text="x")
     with serve_answer(*ANSWERS["header"]) as url:
-        lines = call(lambda: notify.send_event(notify.NotifySettings(webhook=url), event, "desk"))
+        lines = call_bounded(
+            lambda: notify.send_event(notify.NotifySettings(webhook=url), event, "desk")
+        )
     assert lines == ("the webhook could not be reached (TimeoutError)",)
 
 
@@ -99,7 +89,7 @@ def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(vitals, "MOST_ANSWER", 100_000)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n"
     with serve_answer(head, b" " * 65536, gap=0) as url:
-        answer = call(lambda: ask_endpoint(url, "/metrics", patience=LIMIT))
+        answer = call_bounded(lambda: ask_endpoint(url, "/metrics", patience=LIMIT))
     assert answer == (0, "", "its answer is too long")
 
 
@@ -117,7 +107,7 @@ def test_a_port_of_another_program_is_not_a_healthy_endpoint(answer: bytes) -> N
 
         threading.Thread(target=reply, daemon=True).start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/health"
-        assert not call(lambda: watch.is_endpoint_healthy(url))
+        assert not call_bounded(lambda: watch.is_endpoint_healthy(url))
 
 
 def test_a_server_whose_health_comes_byte_by_byte_counts_as_silent(
@@ -129,5 +119,5 @@ def test_a_server_whose_health_comes_byte_by_byte_counts_as_silent(
     monkeypatch.setattr(os, "write", lambda *_: 0)
     monkeypatch.setattr(os, "_exit", lambda _: ended.set())
     with serve_answer(*ANSWERS["header"]) as url:
-        call(lambda: chat.end_with_server(url, 2 * PATIENCE))
+        call_bounded(lambda: chat.end_with_server(url, 2 * PATIENCE))
     assert ended.is_set()

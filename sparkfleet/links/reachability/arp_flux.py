@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkfleet.links.model import Fabric, Rail
-from sparkfleet.links.reachability.misplugged import FarEnds
+from sparkfleet.links.reachability.misplugged import FarEnds, list_other_ends
 from sparkfleet.links.reachability.plan import ReachReport
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import warning
@@ -59,7 +59,7 @@ def is_on_wire(substitute: Substitute, ends: FarEnds) -> bool | None:
     """Return whether the addressed rail is on the wire too; None where the wire is unknown."""
     if substitute.to.port == substitute.by.port:
         return True  # one port has one cable
-    rails = ends.get((substitute.host, substitute.rail.name), ())
+    rails = list_other_ends(ends, substitute.rail)
     return (substitute.to in rails) if rails else None
 
 

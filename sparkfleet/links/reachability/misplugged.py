@@ -41,14 +41,19 @@ def list_port_macs(fabric: Fabric, rail: Rail) -> list[str]:
     return list(dict.fromkeys(twin.netdev.mac for twin in (rail, *twins) if twin.netdev.mac))
 
 
+def list_other_ends(ends: FarEnds, rail: Rail) -> list[Rail]:
+    """Return the rails of other ports that are known to be on the wire of `rail`."""
+    on_wire = ends.get((rail.host, rail.name), ())
+    return [end for end in on_wire if (end.host, end.port) != (rail.host, rail.port)]
+
+
 def find_other_end(ends: FarEnds, rail: Rail, to: Rail) -> Rail | None:
     """Return the rail at the other end of `rail`'s cable, where that is known and is not `to`.
 
     All rails of the other port are on that wire. The one of the host and the PCI domain of `to` is
     returned, whichever answered.
     """
-    on_wire = ends.get((rail.host, rail.name), ())
-    rails = [end for end in on_wire if (end.host, end.port) != (rail.host, rail.port)]
+    rails = list_other_ends(ends, rail)
     if not rails or (to.host, to.name) in {(end.host, end.name) for end in rails}:
         return None
     return min(rails, key=lambda end: (end.host != to.host, _pci_domain(end) != _pci_domain(to)))

@@ -24,17 +24,16 @@ import contextlib
 import hashlib
 import hmac
 import json
-import os
-import re
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from sparkfleet.onhost.fabric.neighbours import find_neighbours
+from sparkfleet.onhost.fabric.ping import run_ping
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -171,43 +170,13 @@ def has_lost_packets(answer: dict[str, Any]) -> bool:
     return bool(end - answer["received"] > 1)
 
 
-def run_ping(source: str, address: str, *options: str, count: int) -> dict[str, Any]:
-    """Run ping from a netdev or an own address; what was sent is None where it could not run.
-
-    `last` is the highest sequence number that was answered. With a deadline, ping ends when `count`
-    packets were answered (`complete`): those that it sent after `last` are still under way.
-    """
-    path = shutil.which("ping")
-    if path is None:
-        why = "no such program"
-        return {"sent": None, "received": 0, "last": 0, "complete": False, "why": why}
-    done = subprocess.run(
-        (path, "-n", "-I", source, *options, "-c", str(count), address),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        env=dict(os.environ, LC_ALL="C"),
-        check=False,
-    )
-    output = done.stdout.decode("ascii", "replace")
-    sent = re.search(r"(\d+) packets transmitted, (\d+) (?:packets )?received", output)
-    errors = done.stderr.decode("ascii", "replace").strip().splitlines()
-    received = int(sent[2]) if sent else 0
-    return {
-        "sent": int(sent[1]) if sent else None,
-        "received": received,
-        "complete": received >= count,
-        "last": max(map(int, re.findall(r"icmp_seq=(\d+) ttl=", output)), default=0),
-        "why": errors[-1] if errors else "",
-    }
-
-
 def find_doubtful_netdevs(
     calls: list[dict[str, Any]], answers: list[dict[str, Any]], neighbours: list[list[str]]
 ) -> list[str]:
     """Return the netdevs where an address did not answer, or with the MAC of another port.
 
     Where the twin of a rail answers for it, the cable is the same, and who else is on the wire
-    need not be asked: that takes a second.
+    need not be asked: that takes a second or more.
     """
     tried = {(call["netdev"], call["address"]) for call in calls}
     pairs = zip(calls, answers)
@@ -227,22 +196,6 @@ def read_neighbours() -> list[list[str]]:
         rows = [line.split() for line in Path("/proc/net/arp").read_text().splitlines()[1:]]
         return [[row[5], row[0], row[3]] for row in rows if int(row[2], 16) & ARP_COMPLETE]
     return []
-
-
-def list_wire_addresses(netdev: str) -> list[str]:
-    """Return the MAC addresses that answer a ping to all IPv6 nodes on the wire of `netdev`."""
-    return list(read_wire_addresses(netdev))
-
-
-def read_wire_addresses(netdev: str) -> dict[str, str]:
-    """Return the IPv6 address of each MAC address that answers on the wire of `netdev`."""
-    run_ping(netdev, f"ff02::1%{netdev}", "-6", "-w", "1", count=2)
-    argv = ("ip", "-6", "-json", "neigh", "show", "dev", netdev)
-    with contextlib.suppress(OSError, ValueError):
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, capture_output=True, check=False)
-        entries = json.loads(done.stdout)
-        return {entry["lladdr"]: entry["dst"] for entry in entries if "lladdr" in entry}
-    return {}
 
 
 def read_hca_counters(hcas: list[str]) -> dict[str, dict[str, int]]:
@@ -287,7 +240,7 @@ def main() -> None:
     neighbours = read_neighbours()
     doubtful = find_doubtful_netdevs(calls["connect"], answers, neighbours)
     with ThreadPoolExecutor(WORKERS) as pool:
-        wires = pool.map(list_wire_addresses, doubtful)
+        wires = [list(found) for found in pool.map(find_neighbours, doubtful)]
     answer = {
         "connections": answers,
         "pings": pings,

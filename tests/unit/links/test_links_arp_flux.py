@@ -103,6 +103,16 @@ def test_another_port_on_the_same_switch_is_not_a_swapped_cable(cluster: Cluster
     assert verdict.check == "link.arp_flux"
 
 
+def test_a_wire_on_which_only_the_own_twin_answers_is_unknown(cluster: Cluster) -> None:
+    other = next(rail for rail in cluster.fabric.spare["spark-2"] if rail.port == 0)
+    (verdict,) = _judge(
+        cluster,
+        neighbours={(F1, "192.168.100.2"): other.netdev.mac},
+        ends={F1: [_mac(cluster, "spark-1", P2F1)]},
+    )
+    assert verdict.check == "link.arp_flux"
+
+
 def test_the_own_twin_on_the_wire_is_not_the_far_end(cluster: Cluster) -> None:
     roles = links.plan_reachability(cluster.fabric, cluster.hosts)
     silent = tuple({"connected": False, "why": "timed out"} for _ in roles["spark-1"].calls)

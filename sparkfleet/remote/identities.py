@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import socket
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -39,8 +40,27 @@ class SecurityKeyError(paramiko.SSHException):
         return errors.build_security_key_error(target, self.file)
 
 
+class SocketAgent(paramiko.Agent):
+    """The agent behind a socket that IdentityAgent names; it has no keys where none answers."""
+
+    def __init__(self, path: str) -> None:
+        paramiko.agent.AgentSSH.__init__(self)
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            connection.connect(path)
+        except OSError:
+            connection.close()
+            return
+        self._connect(connection)  # type: ignore[attr-defined] # as paramiko.Agent does
+
+
+def open_agent(path: str = "") -> paramiko.Agent:
+    """Return the agent behind a socket, that of SSH_AUTH_SOCK for ""; raises SSHException."""
+    return SocketAgent(path) if path else paramiko.Agent()
+
+
 def choose_identity(
-    files: Sequence[str], *, agent: bool
+    files: Sequence[str], *, agent: bool, agent_socket: str = ""
 ) -> tuple[paramiko.PKey | None, tuple[str, ...]]:
     """Return a key of the agent for the first of `files` that needs it, and the other files.
 
@@ -51,7 +71,8 @@ def choose_identity(
     rest: list[str] = []
     for file in files:
         blob, alone = _read_public_half(Path(file).expanduser())
-        found = None if blob is None or alone else _find_agent_key(blob) if agent else None
+        usable = agent and blob is not None and not alone
+        found = _find_agent_key(blob, agent_socket) if usable and blob is not None else None
         if found is None and blob is not None and _read_field(blob).startswith(ON_DEVICE):
             raise SecurityKeyError(file)
         if found is None or chosen is not None:
@@ -61,7 +82,7 @@ def choose_identity(
     return chosen, tuple(rest)
 
 
-def find_usual_identity(*, agent: bool) -> paramiko.PKey | None:
+def find_usual_identity(*, agent: bool, agent_socket: str = "") -> paramiko.PKey | None:
     """Return a key of the agent for the first usual file that needs it; None for no such file.
 
     With IdentitiesOnly no other key of the agent may sign.
@@ -69,15 +90,29 @@ def find_usual_identity(*, agent: bool) -> paramiko.PKey | None:
     for name in USUAL_FILES:
         file = Path(f"~/.ssh/{name}").expanduser()
         with contextlib.suppress(SecurityKeyError):
-            if file.is_file() and (found := choose_identity([str(file)], agent=agent)[0]):
+            if not file.is_file():
+                continue
+            found, _ = choose_identity([str(file)], agent=agent, agent_socket=agent_socket)
+            if found is not None:
                 return found
     return None
 
 
-def _find_agent_key(blob: bytes) -> paramiko.PKey | None:
+def _find_agent_key(blob: bytes, agent_socket: str) -> paramiko.PKey | None:
     with contextlib.suppress(paramiko.SSHException, OSError):
-        return next((key for key in paramiko.Agent().get_keys() if key.asbytes() == blob), None)
+        agent = open_agent(agent_socket)
+        for key in agent.get_keys():
+            if key.asbytes() == blob:
+                return key
+        agent.close()
     return None
+
+
+def close_agent(key: paramiko.PKey | None) -> None:
+    """Close the connection to the agent that holds a key; a key of a file has none."""
+    agent = key.agent if isinstance(key, paramiko.AgentKey) else None
+    if isinstance(agent, paramiko.Agent):
+        agent.close()
 
 
 def _read_public_half(path: Path) -> tuple[bytes | None, bool]:

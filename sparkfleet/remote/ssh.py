@@ -28,7 +28,13 @@ from sparkfleet.remote.host_keys import (
     list_disabled_algorithms,
     read_offered_key,
 )
-from sparkfleet.remote.identities import SecurityKeyError, choose_identity, find_usual_identity
+from sparkfleet.remote.identities import (
+    SecurityKeyError,
+    choose_identity,
+    close_agent,
+    find_usual_identity,
+    open_agent,
+)
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT, NO_ROUTE, dial_tcp
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
@@ -300,6 +306,8 @@ def _open_hop_once(connection: fabric.Connection, target: Target) -> None:
     began = time.monotonic()
     try:
         connection.connect_kwargs |= _choose_keys(target.options)
+        if target.options.agent_socket and connection.connect_kwargs["allow_agent"]:
+            connection.client._agent = open_agent(target.options.agent_socket)  # noqa: SLF001 - Paramiko asks no other
         _open_transport(connection, target.options.family)
     except UnreachableError:
         raise
@@ -308,13 +316,18 @@ def _open_hop_once(connection: fabric.Connection, target: Target) -> None:
         if waited_out and connection.gateway is False and (silent := errors.find_starved(target)):
             raise silent from error
         raise _translate_error(target, error) from error
+    finally:
+        close_agent(connection.connect_kwargs.get("pkey"))
 
 
 def _choose_keys(options: SshOptions) -> dict[str, Any]:
     """Return the keys of `options` for Paramiko: files, and one that the agent has for a file."""
-    identity, files = choose_identity(options.identity_files, agent=options.agent)
+    agent, agent_socket = options.agent, options.agent_socket
+    identity, files = choose_identity(
+        options.identity_files, agent=agent, agent_socket=agent_socket
+    )
     if options.identities_only and not options.identity_files:
-        identity = find_usual_identity(agent=options.agent)
+        identity = find_usual_identity(agent=agent, agent_socket=agent_socket)
     keys: dict[str, Any] = {"key_filename": list(files)} if files else {}
     return keys | ({"pkey": identity} if identity else {})
 

@@ -73,9 +73,7 @@ def _refuse_unsupported(options: SshOptions, config: ConfigValues) -> None:
 
 
 def _is_usual(name: str, value: str, config: ConfigValues) -> bool:
-    """Return whether a file is the one that is used anyway: the agent, a certificate by its key."""
-    if name == "identityagent":
-        return os.path.expandvars(value) == os.environ.get("SSH_AUTH_SOCK")
+    """Return whether a file is used anyway: a certificate that lies next to its key."""
     keys = config.get("identityfile", ())
     return name == "certificatefile" and value.removesuffix(CERTIFICATE) in keys
 
@@ -105,6 +103,7 @@ def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
         key_alias=options.key_alias or _first_value(config, "hostkeyalias") or None,
         identities_only=_first_value(config, "identitiesonly") == "yes",
         agent=_first_value(config, "identityagent") != "none",
+        agent_socket=_find_agent_socket(config, tokens),
         family=_first_value(config, "addressfamily", "any"),
         rsa_bits=int(_first_value(config, "requiredrsasize", "0")),
         hash_names=_first_value(config, "hashknownhosts") == "yes",
@@ -208,6 +207,14 @@ def _select_identity_files(config: ConfigValues, tokens: Mapping[str, str]) -> l
     named = [name for name in config.get("identityfile", ()) if not USUAL_KEYS.fullmatch(name)]
     files = [Path(_expand_tokens(name, tokens)).expanduser() for name in named]
     return [str(file) for file in files if file.is_file()]
+
+
+def _find_agent_socket(config: ConfigValues, tokens: Mapping[str, str]) -> str:
+    """Return the path that IdentityAgent names; "" for the agent of SSH_AUTH_SOCK, and for none."""
+    named = _first_value(config, "identityagent", "none")
+    if named in ("none", "SSH_AUTH_SOCK"):
+        return ""
+    return str(Path(_expand_tokens(named, tokens)).expanduser())
 
 
 def _expand_tokens(text: str, tokens: Mapping[str, str]) -> str:

@@ -61,7 +61,7 @@ USED = (
     ),
     *_build_rows(Treatment.USED, "smaller RSA keys of hosts are refused", "RequiredRSASize"),
     *_build_rows(Treatment.USED, "for a key that accept-new adds", "HashKnownHosts"),
-    *_build_rows(Treatment.USED, "which keys sign", "IdentityFile IdentitiesOnly"),
+    *_build_rows(Treatment.USED, "which keys sign", "IdentityFile IdentitiesOnly IdentityAgent"),
     *_build_rows(
         Treatment.USED,
         "of those listed, the ones that Paramiko has",
@@ -90,7 +90,6 @@ REFUSED = (
     ),
     _refuse("PKCS11Provider", "load the token into the agent: ssh-add -s", "none"),
     _refuse("CertificateFile", "name it KEY-cert.pub, next to its key, and leave the line out"),
-    _refuse("IdentityAgent", "start the task with SSH_AUTH_SOCK=SOCKET", "none", "SSH_AUTH_SOCK"),
 )
 WITHOUT_EFFECT = (
     *_build_rows(

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from sparkfleet.model import Host
 
 PARSED = ("port", "proxyjump", "stricthostkeychecking", "hostname", "host", "match", "include")
-READ_FINE = ("IdentityAgent",)  # refused, but its value that is not has an effect
 JUMP = re.compile(r"(?:ssh://)?(?:([\w.-]+)@)?([\w][\w.-]*)(?::(\d{1,5}))?")
 PORTS = range(1, 65536)
 FIELDS = {"user": "user", "hostkeyalias": "key_alias", "configfile": "config_file"}
@@ -66,6 +65,7 @@ class SshOptions:
     words: tuple[str, ...] = ()
     identities_only: bool = False
     agent: bool = True  # IdentityAgent
+    agent_socket: str = ""  # of IdentityAgent; "" is that of SSH_AUTH_SOCK
     family: str = "any"  # AddressFamily
     rsa_bits: int = 0  # RequiredRSASize
     hash_names: bool = False  # HashKnownHosts
@@ -167,7 +167,7 @@ def _parse_ssh_keyword(host: Host, name: str, value: str) -> dict[str, Any]:
     row = KEYWORDS.get(name.lower())
     if row is not None and name.lower() not in PARSED and value:
         fine = value.lower() in (each.lower() for each in row.fine)
-        if row.treatment is Treatment.USED or (fine and row.name in READ_FINE):
+        if row.treatment is Treatment.USED:
             return {"words": (f"{row.name}={value}",)}
         if row.treatment is Treatment.NO_EFFECT or fine:
             return {}

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 import base64
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
 import struct
+import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +38,11 @@ from sparkfleet.remote.identities import (
     SecurityKeyError,
     choose_identity,
     find_usual_identity,
+    open_agent,
 )
 from sparkfleet.remote.known_hosts import KnownKeys
 from sparkfleet.remote.ssh_options import SshOptions
+from tests.doubles.ssh_server import SshServer
 
 
 class _Agent:
@@ -41,6 +52,9 @@ class _Agent:
 
     def get_keys(self) -> tuple[paramiko.PKey, ...]:
         return self.held
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 @pytest.fixture
@@ -215,3 +229,92 @@ def test_a_usual_key_with_a_passphrase_signs_through_the_agent(
     agent.held = (_write_key(tmp_path / "other", locked=False), key)
     assert find_usual_identity(agent=True) is key
     assert find_usual_identity(agent=False) is None
+
+
+@pytest.fixture
+def agent_socket() -> Iterator[Path]:
+    """Run OpenSSH's own agent; the path of its socket is short, as the system wants it."""
+    if shutil.which("ssh-agent") is None:
+        pytest.skip("no ssh-agent on this machine")
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "agent.sock"
+        said = subprocess.run(
+            ["ssh-agent", "-s", "-a", str(path)], capture_output=True, text=True, check=True
+        )
+        found = re.search(r"SSH_AGENT_PID=(\d+)", said.stdout)
+        assert found is not None
+        yield path
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(found[1]), signal.SIGTERM)
+
+
+def _load_key(path: Path, agent_socket: Path) -> paramiko.PKey:
+    """Load a key into the agent and leave no file of it."""
+    key = _write_key(path, locked=False)
+    path.chmod(0o600)
+    environment = {**os.environ, "SSH_AUTH_SOCK": str(agent_socket)}
+    subprocess.run(["ssh-add", "-q", str(path)], env=environment, check=True)
+    path.unlink()
+    return key
+
+
+def _write_host(folder: Path, server: SshServer, config: str) -> Host:
+    (folder / "known_hosts").write_text(server.line)
+    (folder / "config").write_text(f"Host *\n {config}\n")
+    words = f"-F {folder}/config -o UserKnownHostsFile={folder}/known_hosts"
+    return Host(
+        name="spark-01",
+        vars={
+            "ansible_host": Value(data="127.0.0.1"),
+            "ansible_port": Value(data=server.port),
+            "ansible_user": Value(data="nvidia"),
+            "ansible_ssh_common_args": Value(data=words),
+        },
+    )
+
+
+@pytest.mark.parametrize("only", [False, True], ids=["any key", "a public half"])
+def test_a_key_of_the_agent_that_the_configuration_names_logs_in(
+    tmp_path: Path, agent_socket: Path, monkeypatch: pytest.MonkeyPatch, *, only: bool
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(tmp_path / "no-agent"))
+    key = _load_key(tmp_path / "key", agent_socket)
+    named = f"IdentityAgent {agent_socket}"
+    if only:
+        (tmp_path / "key.pub").write_text(f"{key.get_name()} {key.get_base64()} a comment\n")
+        named += f"\n IdentitiesOnly yes\n IdentityFile {tmp_path}/key.pub"
+    with SshServer(authorized={key.get_base64()}) as server:
+        connection = ssh.connect_ssh(_write_host(tmp_path, server, named))
+        connection.close()
+        assert server.logins == ["nvidia"]
+
+
+def test_the_agent_of_the_environment_is_not_asked_where_another_is_named(
+    tmp_path: Path, agent_socket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("SSH_AUTH_SOCK", str(agent_socket))
+    key = _load_key(tmp_path / "key", agent_socket)
+    with (
+        SshServer(authorized={key.get_base64()}) as server,
+        pytest.raises(AuthenticationError, match="no SSH key"),
+    ):
+        ssh.connect_ssh(_write_host(tmp_path, server, "IdentityAgent /none"))
+
+
+def test_a_path_where_no_agent_answers_gives_no_keys(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    for path in (tmp_path / "file", tmp_path / "none", tmp_path / ("a" * 200)):
+        assert open_agent(str(path)).get_keys() == ()
+
+
+def test_an_agent_that_hangs_up_leaves_the_keys_in_files(tmp_path: Path) -> None:
+    with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(f"{folder}/s")
+        listener.listen()
+        _write_key(tmp_path / "key", locked=True)
+        listener.shutdown(socket.SHUT_RDWR)
+        files = [str(tmp_path / "key")]
+        chosen, rest = choose_identity(files, agent=True, agent_socket=f"{folder}/s")
+        assert (chosen, list(rest)) == (None, files)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -31,7 +33,6 @@ STRANGE = {  # values that are not fine
     "PubkeyAuthentication": "no",
     "PKCS11Provider": "/usr/lib/token.so",
     "CertificateFile": "/keys/other-cert.pub",
-    "IdentityAgent": "/run/other-agent",
 }
 NOT_EVERYWHERE = ("GSSAPIKeyExchange", "RefuseConnection")  # of Debian's ssh; of OpenSSH 10
 
@@ -105,15 +106,29 @@ def test_a_refused_keyword_has_values_that_are_fine(tmp_path: Path, row: object)
     assert _complete(config, f"-o {name}={value}").address == "spark1"
 
 
-def test_the_agent_that_is_used_anyway_may_be_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("named", "agent", "path"),
+    [
+        ("/run/agent", True, "/run/agent"),
+        ("~/.1password/agent.sock", True, "/home/anna/.1password/agent.sock"),
+        ('"~/Group Containers/agent.sock"', True, "/home/anna/Group Containers/agent.sock"),
+        ("%d/agents/%h", True, "/home/anna/agents/spark1"),
+        ("${OF_TEST}/agent", True, "/of/test/agent"),
+        ("$OF_TEST", True, "/of/test"),
+        ("SSH_AUTH_SOCK", True, ""),
+        ("none", False, ""),
+    ],
+)
+def test_the_agent_that_the_configuration_names_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, named: str, path: str, *, agent: bool
 ) -> None:
+    home = pwd.getpwuid(os.getuid()).pw_dir  # ssh takes it from there, not from HOME
+    monkeypatch.setenv("HOME", home)
+    monkeypatch.setenv("OF_TEST", "/of/test")
     config = tmp_path / "config"
-    config.write_text("Host spark1\n IdentityAgent /run/agent\n")
-    monkeypatch.setenv("SSH_AUTH_SOCK", "/run/agent")
-    assert _complete(config).agent
-    config.write_text("Host spark1\n IdentityAgent none\n")
-    assert not _complete(config, "-o Port=22").agent
+    config.write_text(f"Host spark1\n IdentityAgent {named}\n")
+    options = _complete(config)
+    assert (options.agent, options.agent_socket) == (agent, path.replace("/home/anna", home))
 
 
 def test_a_certificate_next_to_its_key_may_be_named(tmp_path: Path) -> None:
@@ -132,6 +147,7 @@ def test_a_certificate_next_to_its_key_may_be_named(tmp_path: Path) -> None:
         ("-6", "family", "inet6"),
         ("-o IdentityAgent=none", "agent", False),
         ("-o IdentityAgent=SSH_AUTH_SOCK", "agent", True),
+        ("-o IdentityAgent=/run/agent", "agent_socket", "/run/agent"),
         ("-o RequiredRSASize=3072", "rsa_bits", 3072),
         ("-o HashKnownHosts=yes", "hash_names", True),
     ],

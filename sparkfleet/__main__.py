@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 
-from sparkfleet import __version__, door
+from sparkfleet import __version__, command_name
 from sparkfleet.report import output_streams
 
 INTERRUPTED = 130
@@ -14,7 +14,7 @@ UNWRITTEN = 5  # this machine could not write what was asked for
 
 def main(binary: str = "sparkfleet") -> None:
     """Run the command line; the exit status is right even when the reader of the output left."""
-    door.set_door(binary)
+    command_name.set_program_name(binary)
     output_streams.protect_standard_streams()
     code = _run_for_exit_code(binary)
     gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
@@ -37,7 +37,7 @@ def _run_command_line(binary: str) -> None:
         sys.stdout.write(f"sparkfleet {__version__}\n")
         return
     if sys.argv[1:2] and sys.argv[1].startswith("inventory."):
-        from sparkfleet.cli.inventory.fast_path import try_fast_path  # noqa: PLC0415 - for these alone
+        from sparkfleet.cli.inventory.output import try_fast_path  # noqa: PLC0415 - for these alone
 
         if try_fast_path(sys.argv[1:]):
             return

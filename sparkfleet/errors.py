@@ -29,7 +29,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 
 MOST_SHOWN = 100  # problems of one error
 LONGEST_QUOTE = 60  # characters of a value that a message quotes

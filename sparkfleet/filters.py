@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import TemplateError
-from sparkfleet.expressions import replace_matches
+from sparkfleet.regular_expressions import replace_matches
 from sparkfleet.report.visible import escape_line
 from sparkfleet.values import TRUE, parse_json
 from sparkfleet.variables.names import is_variable_name

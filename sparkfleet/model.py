@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 from sparkfleet.errors import Where
 
 EMPTY: Mapping[str, Any] = MappingProxyType({})

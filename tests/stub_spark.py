@@ -20,7 +20,7 @@ from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.survey import Survey, survey_host
-from sparkfleet.launch.preflight.preflight import check_free_ports
+from sparkfleet.launch.preflight.port_checks import check_free_ports
 from sparkfleet.model import Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.channel import Channel

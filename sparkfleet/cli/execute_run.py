@@ -21,7 +21,7 @@ from sparkfleet.playbook.engine import PlaybookRunner
 from sparkfleet.playbook.syntax import AssignedPlay
 from sparkfleet.report.events import Note, Reporter, Reporters, RunEnded
 from sparkfleet.report.log import LogReporter, create_log_folder
-from sparkfleet.report.usual import read_usual, record_durations
+from sparkfleet.report.task_durations import read_usual, record_durations
 
 
 def execute_run(

@@ -18,7 +18,7 @@ from sparkfleet.cli import completion
 from sparkfleet.cli.suggestions import explain_parse_error
 from sparkfleet.cli.task_help import format_usage, list_option_rows, list_options_of
 from sparkfleet.cli.tasks import namespace
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 from sparkfleet.errors import UsageError
 from sparkfleet.report import screens
 

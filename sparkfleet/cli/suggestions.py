@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from invoke.parser.argument import Argument
 
 from sparkfleet.cli.tasks import namespace
-from sparkfleet.door import command_name, expand_commands
+from sparkfleet.command_name import expand_commands, name_command
 from sparkfleet.spelling import suggest_similar
 
 HELP = "help"  # typed before a task, as --help after it
@@ -53,7 +53,10 @@ def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
             if argument.positional
         ]
         form = " ".join([match[1], *dict.fromkeys(positional)])
-        return f"{match[1]} needs {' and '.join(form.split()[1:])}", f"type: {command_name(form)}"
+        return (
+            f"{match[1]} needs {' and '.join(form.split()[1:])}",
+            f"type: {name_command(form)}",
+        )
     if match := re.fullmatch(r"No idea what '(.+)' is!", message, re.DOTALL):
         return _explain_unknown(match[1], argv)
     return message, ""
@@ -75,13 +78,16 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
             return f"{name} is given twice", ""
         if argument.kind is bool and f"{name}={word}" in argv:
             return f"{name} takes no value (got {word!r})", ""
-    return f"{task}: unexpected argument {word!r}", f"see its options: {command_name(task)} --help"
+    return (
+        f"{task}: unexpected argument {word!r}",
+        f"see its options: {name_command(task)} --help",
+    )
 
 
 def _suggest_before_tasks(word: str, argv: Sequence[str]) -> str:
     """Return what to type instead of an unknown word before all tasks."""
     if not word.startswith("-"):
-        return suggest_similar(word, [*namespace.task_names, HELP], lister=command_name("--list"))
+        return suggest_similar(word, [*namespace.task_names, HELP], lister=name_command("--list"))
     task = next((part for part in argv if part in namespace.task_names), None)
     late = task is not None and word in _map_arguments(task)
     return f"it comes after {task}" if late else suggest_similar(word, CORE)
@@ -103,4 +109,4 @@ def _suggest_option(task: str, option: str, names: Sequence[str]) -> str:
     near = suggest_similar(option, names) if option.startswith("--") else ""
     if near and (len(names) <= FEW or not near.startswith("known:")):
         return near
-    return f"see its options: {command_name(task)} --help"
+    return f"see its options: {name_command(task)} --help"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.cli.options import Option
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 
 SIZES = ("tp", "pp", "dp")  # depend on the cluster and the recipe
 

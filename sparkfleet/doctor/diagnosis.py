@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkfleet.doctor import account
-from sparkfleet.doctor.account import RunFailure
+from sparkfleet.doctor import run_log
 from sparkfleet.doctor.events import read_entries
 from sparkfleet.doctor.logs import LogBundle
 from sparkfleet.doctor.matcher import (
@@ -16,6 +15,7 @@ from sparkfleet.doctor.matcher import (
     map_ray_addresses,
 )
 from sparkfleet.doctor.reasons import find_first_error
+from sparkfleet.doctor.run_log import RunFailure
 from sparkfleet.doctor.signatures import FailureRole
 from sparkfleet.doctor.subjects import find_subject
 
@@ -62,8 +62,8 @@ def diagnose_logs(bundle: LogBundle, *, addresses: Mapping[str, str] = NO_NAMES)
         causes=causes,
         warnings=tuple(finding for finding in findings if finding.role is FailureRole.WARNING),
         errors=() if causes else _collect_first_errors(bundle, addresses),
-        refusals=account.find_run_failures(bundle.account),
-        last_words=account.find_last_lines(bundle.account),
+        refusals=run_log.find_run_failures(bundle.account),
+        last_words=run_log.find_last_lines(bundle.account),
     )
 
 

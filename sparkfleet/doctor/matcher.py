@@ -9,11 +9,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
+from sparkfleet.command_name import expand_commands
 from sparkfleet.doctor.events import LineTimes, join_entries, read_entries
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
 from sparkfleet.doctor.signatures.row import list_words
 from sparkfleet.doctor.subjects import find_subject, map_node_ids
-from sparkfleet.door import expand_commands
 from sparkfleet.model import Severity
 from sparkfleet.vllm import milestones
 from sparkfleet.vllm.milestones import LogLine

@@ -12,11 +12,11 @@ from fnmatch import fnmatchcase
 from functools import cache, lru_cache
 from typing import Any
 
-from sparkfleet.expressions import compile_regex, repeats_at_most
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.interval import Interval, UnknownFigureError
 from sparkfleet.fit.kv_cache import BYTES
 from sparkfleet.fit.parameters import ParameterRole, Part
+from sparkfleet.regular_expressions import compile_regex, repeats_at_most
 
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
 MXFP4 = 4 / 8 + 1 / 32

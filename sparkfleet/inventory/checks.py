@@ -9,8 +9,8 @@ from typing import Any
 from sparkfleet.errors import InventoryError, Problem, Where
 from sparkfleet.inventory import clusters, gateway
 from sparkfleet.inventory.connections import check_connection_variables
-from sparkfleet.inventory.kinds import validate_value
 from sparkfleet.inventory.membership import list_group_hosts
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.model import Group, Host, Inventory, Value
 from sparkfleet.spelling import (
     NEAR,

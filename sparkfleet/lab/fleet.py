@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import sparkfleet
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.engine import kinds, model, requirements
 from sparkfleet.lab.faults import catalogue
@@ -246,13 +246,13 @@ def _find_running_fleet(target: FleetPlan) -> LabState | None:
 def _load_running_state() -> LabState:
     state = load_lab_state()
     if state is None:
-        raise UsageError("no lab runs on this machine", hint=f"sudo {command_name('lab.up')}")
+        raise UsageError("no lab runs on this machine", hint=f"sudo {name_command('lab.up')}")
     return state
 
 
 def _host_off_error(host: str) -> UsageError:
     return UsageError(
-        f"{host} is off", hint=f"sudo {command_name('lab.fault')} {host} power-off --clear"
+        f"{host} is off", hint=f"sudo {name_command('lab.fault')} {host} power-off --clear"
     )
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from sparkfleet.actions.action import Action
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UnreachableError
 from sparkfleet.model import Host, Status
 from sparkfleet.playbook.attempt import AppliedTurn
@@ -182,6 +182,6 @@ class PlaybookRunner:
 
 
 def _format_interrupted_rollback() -> str:
-    status = command_name("cluster.status")
-    up = command_name("cluster.up")
+    status = name_command("cluster.status")
+    up = name_command("cluster.up")
     return f"rollback interrupted; see {status}. The next {up} completes it"

@@ -27,7 +27,7 @@ from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
 from sparkfleet.recipes.reader import RecipeReader
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe, name_recipe
-from sparkfleet.recipes.unwritten import build_model_variables, is_model_name
+from sparkfleet.recipes.without_recipe import build_model_variables, is_model_name
 from sparkfleet.yaml.nodes import List, Map, Node
 
 __all__ = [

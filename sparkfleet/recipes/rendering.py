@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
-from sparkfleet.inventory.kinds import validate_value
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.model import Host, Value
 from sparkfleet.templating import holds_template, render_value
 from sparkfleet.variables import VARIABLES

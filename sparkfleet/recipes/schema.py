@@ -9,7 +9,7 @@ from typing import Any
 
 from packaging.specifiers import SpecifierSet
 
-from sparkfleet.inventory.kinds import validate_value
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.model import Value
 from sparkfleet.quantities import parse_count, parse_size
 from sparkfleet.recipes.extends import EXPLAINED

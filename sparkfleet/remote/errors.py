@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.errors import AuthenticationError, HostKeyError, InputError, UnreachableError
 from sparkfleet.model import Host
 from sparkfleet.remote.ping import STARVED, answers_ping
@@ -155,7 +155,7 @@ def build_unknown_key_error(
     return HostKeyError(
         f"the host key of {target} is not in known_hosts{_format_known_hosts(target)}{passed_over}",
         host=target.host,
-        hint=f"{accept}compare its fingerprint and add it: {command_name('hosts.trust')}, or "
+        hint=f"{accept}compare its fingerprint and add it: {name_command('hosts.trust')}, or "
         f"connect once by hand: {target.command('ssh')}",
     )
 
@@ -210,7 +210,7 @@ def build_login_error(target: Target) -> UnreachableError:
         f"{target} accepted none of the keys that were offered",
         host=target.host,
         hint=("SSH password authentication is not supported; " if target.password else "")
-        + f"install a key: {command_name('hosts.authorize')}, or {target.command('ssh-copy-id')}; "
+        + f"install a key: {name_command('hosts.authorize')}, or {target.command('ssh-copy-id')}; "
         "or set ansible_ssh_private_key_file",
     )
 
@@ -220,7 +220,7 @@ def build_no_key_error(target: Target) -> UnreachableError:
     return AuthenticationError(
         f"no SSH key to log in to {target} with: neither in ~/.ssh nor in an agent",
         host=target.host,
-        hint=f"make one and copy it to the host: {command_name('hosts.authorize')}\n"
+        hint=f"make one and copy it to the host: {name_command('hosts.authorize')}\n"
         f"or by hand: ssh-keygen -t ed25519, then {target.command('ssh-copy-id')}",
     )
 

@@ -12,7 +12,7 @@ import pytest
 
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.startup.ranks import RankTracker, RankUpdate
-from sparkfleet.launch.startup.watch import Watch, WatchTarget
+from sparkfleet.launch.startup.start_watch import Watch, WatchTarget
 from sparkfleet.model import Host
 from sparkfleet.onhost.shared.deployment_record import read_boot_id
 from sparkfleet.remote.local import LocalConnection

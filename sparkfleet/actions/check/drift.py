@@ -11,7 +11,7 @@ from sparkfleet.actions.deploy.gpu_clock_limit import find_limit_drift
 from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import LaunchState
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.launch.deployment.drift import find_drift
 from sparkfleet.launch.host.clock_limit import read_clock_limit
 from sparkfleet.launch.host.survey import Survey
@@ -79,8 +79,8 @@ def _plan_drift(launch: LaunchState, name: str, live: DriftInspection) -> Plan:
     changes += [Change(summary=live.clock)] if live.clock else []
     if not changes and not live.network:
         return Plan(message=f"deployment {deployment.hash} is running as configured")
-    hints = [f"run {command_name('cluster.up')} to reconcile"] if changes else []
-    hints += [f"run {command_name('links.apply')} for the network"] if live.network else []
+    hints = [f"run {name_command('cluster.up')} to reconcile"] if changes else []
+    hints += [f"run {name_command('links.apply')} for the network"] if live.network else []
     changes += [Change(summary=text) for text in live.network]
     count = f"{len(changes)} difference{'s' if len(changes) > 1 else ''}"
     return Plan(changes=tuple(changes), failed=True, message=count, hint="; ".join(hints))

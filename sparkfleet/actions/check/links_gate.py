@@ -12,7 +12,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.deploy.launch_state import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, RunState
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.launch.host import processes
 from sparkfleet.links import Samples, receipt
 from sparkfleet.model import Host, Severity, Verdict
@@ -139,7 +139,7 @@ def _unmeasured_verdict(host: Host, why: str) -> Verdict:
         expected="a valid receipt of the rates on every node",
         seen=f"rates not measured: {why}",
         source=receipt.FILE,
-        fix=f"measure them: {command_name('links.bench')}",
+        fix=f"measure them: {name_command('links.bench')}",
     )
 
 

@@ -9,7 +9,7 @@ from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import GateError
 
 
@@ -28,6 +28,6 @@ class SelectFabric(Action[NoArgs]):
                 raise GateError(
                     "no fabric address that all hosts of the group reach",
                     host=name,
-                    hint=f"find the cause with {command_name('links.verify')}",
+                    hint=f"find the cause with {name_command('links.verify')}",
                 )
         return Planned(plans={name: Plan() for name in inspected}, provided=RunState(fabric=fabric))

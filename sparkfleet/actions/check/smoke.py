@@ -14,7 +14,7 @@ from sparkfleet.actions.deploy.launch_state import (
 )
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, RunState
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.endpoint.answer_length import choose_answer_tokens
 from sparkfleet.launch.host.deployment_record import RunStep
@@ -34,7 +34,7 @@ def suggest_check(settings: Settings) -> str:
     first = f"check the chat template that is set, {template}; " if template else ""
     return (
         f"{first}if the text is garbled, check the recipe, and the weights with "
-        f"{command_name('weights.verify')}"
+        f"{name_command('weights.verify')}"
     )
 
 

@@ -12,7 +12,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.startup.join import RayNodesQuery, check_ray_nodes
-from sparkfleet.launch.startup.watch import Watch, WatchTarget, create_rank_tracker
+from sparkfleet.launch.startup.start_watch import Watch, WatchTarget, create_rank_tracker
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
 

@@ -14,13 +14,13 @@ from sparkfleet.actions.deploy.launch_state import (
 )
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, RunState
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host.deployment_record import RunStep
 from sparkfleet.launch.startup import copied_environment, placement_group
 from sparkfleet.launch.startup.ranks import RankUpdate
-from sparkfleet.launch.startup.watch import (
+from sparkfleet.launch.startup.start_watch import (
     LOADING_HINT,
     Watch,
     WatchTarget,
@@ -133,5 +133,5 @@ def check_models(run: RunContext, connection: Connection) -> None:
         raise LaunchError(
             f"the endpoint serves {', '.join(models) or 'no model'}, not {server.served_name}",
             host=connection.host.name,
-            hint=f"check what listens on port {server.port}; logs: {command_name('cluster.logs')}",
+            hint=f"check what listens on port {server.port}; logs: {name_command('cluster.logs')}",
         )

@@ -12,8 +12,8 @@ from sparkfleet import __version__
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.gateway.start import get_state
 from sparkfleet.actions.run_context import RunContext
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.gateway.clusters import judge_backends
 from sparkfleet.launch.gateway.host import (
@@ -104,7 +104,7 @@ def _format_gateway(state: GatewayState) -> Iterator[str]:
             f"try: curl {state.gateway.url}/chat/completions "
             f"-H 'Content-Type: application/json' {key}-d {quote([body])}"
         )
-    yield f"next: {command_name('gateway.status')}, {command_name('gateway.logs')}"
+    yield f"next: {name_command('gateway.status')}, {name_command('gateway.logs')}"
 
 
 def _build_receipt(run: RunContext, state: GatewayState, listed: list[str]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.gateway.start import get_state
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.launch.gateway.state import list_gateway_changes
 
 
@@ -24,7 +24,7 @@ class GatewayDrift(Action[NoArgs]):
         changes = tuple(list_gateway_changes(state))
         if not changes:
             return {name: Plan(message="runs as configured") for name in inspected}
-        hint = f"run {command_name('gateway.up')} to reconcile"
+        hint = f"run {name_command('gateway.up')} to reconcile"
         return {
             name: Plan(changes=changes, failed=True, message=state.reason, hint=hint)
             for name in inspected

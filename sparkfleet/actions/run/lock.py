@@ -11,8 +11,8 @@ from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.run.identity import identify_process, is_process_running
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Locks, RunState
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import build_script_command
-from sparkfleet.door import command_name
 from sparkfleet.errors import CommandError, GateError, LockHeldError, SparkfleetError
 from sparkfleet.model import Host
 from sparkfleet.onhost.shared.labels import SILENCE
@@ -260,7 +260,7 @@ def _lock_held_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> Lo
     return LockHeldError(
         message,
         hint=f"wait with --lock-wait 10m; the host releases the lock {UNNOTICED} if that run no "
-        f"longer exists; at once: {command_name('cluster.unlock')}",
+        f"longer exists; at once: {name_command('cluster.unlock')}",
     )
 
 
@@ -273,7 +273,7 @@ def _lock_lost_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> Lo
         message,
         hint=f"a host releases the lock of a run that it does not hear from {UNNOTICED}, such as "
         "one that was stopped or whose machine slept; what the other run made of the cluster: "
-        f"{command_name('cluster.status')}",
+        f"{name_command('cluster.status')}",
     )
 
 
@@ -282,7 +282,7 @@ def _run_in_progress_error(cluster: str, host: str, holder: Mapping[str, str]) -
         f"a run is in progress on cluster {cluster}, locked on {host} by "
         f"{format_lock_holder(holder)}",
         hint="--check compares with a state that does not change; repeat it once that run has "
-        f"ended ({command_name('cluster.status')} shows it)",
+        f"ended ({name_command('cluster.status')} shows it)",
     )
 
 

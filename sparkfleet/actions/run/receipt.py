@@ -13,8 +13,8 @@ from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, LaunchState, Replacement, RunState
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.endpoint.listening import build_client_url, format_listeners, has_api_key
 from sparkfleet.launch.host import memory_guard, processes
@@ -157,7 +157,7 @@ def _format_endpoint_lines(run: RunContext, launch: LaunchState) -> list[str]:
         f"endpoint {url}  model {name}",
         *format_listeners(settings, ray=deployment.executor is Executor.RAY),
         f"try: {curl}",
-        f"next: {', '.join(command_name(task) for task in tasks)}",
+        f"next: {', '.join(name_command(task) for task in tasks)}",
     ]
 
 

@@ -8,14 +8,14 @@ from collections.abc import Mapping, Sequence
 from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Replacement, RunState
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import LaunchError, SparkfleetError, UnreachableError
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import PreviousDeployment
 from sparkfleet.launch.host.file_names import RAY_TOKEN
 from sparkfleet.launch.startup.join import check_ray_nodes, wait_for_ray_nodes
 from sparkfleet.launch.startup.ranks import RankUpdate
-from sparkfleet.launch.startup.watch import (
+from sparkfleet.launch.startup.start_watch import (
     Watch,
     WatchTarget,
     create_rank_tracker,
@@ -48,7 +48,7 @@ def restore_deployment(run: RunContext, hosts: Sequence[Host]) -> Answers[None]:
     spanned = {name: None for target in serving for name in target.about.hosts}
     lost = [name for name in spanned if name not in restored.values]
     if lost:
-        up = command_name("cluster.up")
+        up = name_command("cluster.up")
         _report_previous(
             run, f"stays down: {', '.join(lost)} unreachable; once reachable, run {up}"
         )

@@ -21,8 +21,8 @@ from sparkfleet.cli.context import (
 )
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.watching.events import EventKind
 from sparkfleet.launch.watching.unit import WatchMachine, WatchUnit, build_watch_unit
@@ -58,8 +58,8 @@ def enable_watch(options: EnableOptions) -> int:
         _record(context, options, EventKind.ENABLED, unit)
     print_lines(
         f"cluster {context.cluster.name} is watched on this machine, also after a reboot",
-        f"see what it does: {command_name('cluster.events')}, and the journal of {unit.name}",
-        f"undo: {command_name('cluster.disable')}",
+        f"see what it does: {name_command('cluster.events')}, and the journal of {unit.name}",
+        f"undo: {name_command('cluster.disable')}",
     )
     return 0
 
@@ -100,7 +100,7 @@ def has_unit_drift(options: Options) -> bool:
     if before is None or before == unit.text:
         return False
     print_lines(
-        f"{unit.path} differs from the inventory: {command_name('cluster.enable')} --check --diff"
+        f"{unit.path} differs from the inventory: {name_command('cluster.enable')} --check --diff"
     )
     return True
 
@@ -149,7 +149,7 @@ def _print_place(context: CommandContext) -> None:
     if head.get("ansible_connection") != "local":
         print_lines(
             f"this machine watches {head.name} and the others, so it must stay on; the head can do "
-            f"so itself: {command_name('cluster.enable')} --on-head"
+            f"so itself: {name_command('cluster.enable')} --on-head"
         )
 
 
@@ -184,7 +184,7 @@ def _check_systemd(options: Options) -> None:
         return
     text = "systemd does not run on this machine"
     if not options.check:
-        hint = f"let another supervisor run: {command_name('cluster.watch')}"
+        hint = f"let another supervisor run: {name_command('cluster.watch')}"
         raise UsageError(text, hint=hint)
     print_lines(f"{text}: without --check, {options.task} ends here with an error")
 

@@ -11,7 +11,7 @@ from sparkfleet.cli.context import ClusterSession, CommandContext, open_pool, re
 from sparkfleet.cli.pages.publishing import build_host_path, read_page_settings
 from sparkfleet.cli.pages.served import find_served
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.endpoint.health import ProbeUse
 from sparkfleet.page.dashboard import format_dashboard
@@ -73,7 +73,7 @@ def _format_next_steps(options: MonitoringOptions, context: CommandContext) -> t
     if options.to == "grafana":
         return ("import it in Grafana: Dashboards, New, Import; or provision it from a folder",)
     servers = (
-        f"{command_name('cluster.watch')} with `page` in the inventory, "
-        f"or {command_name('cluster.page')}"
+        f"{name_command('cluster.watch')} with `page` in the inventory, "
+        f"or {name_command('cluster.page')}"
     )
     return (f"hosts are read from the page at {locate_page(context)}; it is served by: {servers}",)

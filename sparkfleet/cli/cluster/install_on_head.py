@@ -19,8 +19,8 @@ from sparkfleet.cli.cluster.own_starts import read_own_start
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import Command
-from sparkfleet.door import command_name
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.watching.bundle import (
     COMPILED,
@@ -146,7 +146,7 @@ def _check_python(host: str, version: tuple[int, ...]) -> None:
         raise LaunchError(
             f"python3 is {version[0]}.{version[1]}; sparkfleet needs {OLDEST[0]}.{OLDEST[1]}",
             host=host,
-            hint=f"watch from a control machine: {command_name('cluster.enable')} there",
+            hint=f"watch from a control machine: {name_command('cluster.enable')} there",
         )
 
 
@@ -180,7 +180,7 @@ def _print_plan(session: ClusterSession, plan: HeadPlan) -> None:
         f" ({', '.join(host.name for host in others)} will accept it)"
         if others
         else f"{head.name}: no other host to reach",
-        f"{head.name}: {command_name('cluster.enable')} in that folder",
+        f"{head.name}: {name_command('cluster.enable')} in that folder",
     )
 
 

@@ -10,7 +10,7 @@ from sparkfleet.cli.cluster.options import RenderOptions
 from sparkfleet.cli.cluster.output_folder import check_output_folder, write_output_files
 from sparkfleet.cli.context import ClusterSession, get_tp, open_cluster
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import CommandError, HostError, Interrupted, UnreachableError, UsageError
 from sparkfleet.launch.preflight.preflight import check_engine_settings
 from sparkfleet.model import Outcome, Status
@@ -97,4 +97,4 @@ def _print_summary(folder: Path, launch: LaunchState) -> None:
     for host, files in launch.deployment.files.items():
         print_lines(f"{folder / host}: {', '.join(files)}")
         print_lines(f"    install in {launch.surveys[host].folder}/ on {host}")
-    print_lines(f"{launch.reason or 'already running'}; start it with {command_name('cluster.up')}")
+    print_lines(f"{launch.reason or 'already running'}; start it with {name_command('cluster.up')}")

@@ -11,10 +11,10 @@ from typing import Any
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.doctor.account import has_failed
 from sparkfleet.doctor.diagnosis import Diagnosis, FirstError, diagnose_logs
 from sparkfleet.doctor.logs import RUN_LOG, LogBundle, LogFile, load_log_bundle, read_log_stream
 from sparkfleet.doctor.matcher import LogFinding
+from sparkfleet.doctor.run_log import has_failed
 from sparkfleet.doctor.signatures import FailureRole
 from sparkfleet.errors import UsageError
 from sparkfleet.report.log import state_folder

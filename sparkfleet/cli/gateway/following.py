@@ -15,7 +15,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING
 from sparkfleet.cli.gateway.plays import DRIFT, UP, Steps, build_gateway_play
 from sparkfleet.cli.run_events import WATCH
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.inventory.gateway import Gateway, read_gateway
 from sparkfleet.launch.gateway.host import look_at_gateway
@@ -56,7 +56,7 @@ def follow_with_gateway(
         return joined
     state = "serves at its own address" if starts else "was stopped"
     text = f"cluster {run.cluster.name} {state}; the gateway does not know it yet: "
-    run.report(Note(text=text + command_name("gateway.up"), level="error"))
+    run.report(Note(text=text + name_command("gateway.up"), level="error"))
     return ended if task == WATCH else joined
 
 

@@ -17,7 +17,7 @@ from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.health import open_wait_display, serialize_health
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.inventory.gateway import Gateway
 from sparkfleet.launch.gateway.clusters import see_clusters
@@ -135,7 +135,7 @@ def _format_cells(status: GatewayStatus, cluster: str) -> tuple[str | Text, ...]
 
 
 def _format_notes(status: GatewayStatus) -> Iterator[str]:
-    up = command_name("gateway.up")
+    up = name_command("gateway.up")
     if status.state == "stopped":
         yield f"start it: {up}"
         return

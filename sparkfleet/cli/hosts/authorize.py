@@ -16,8 +16,8 @@ from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.hosts.machines import list_machines
 from sparkfleet.cli.hosts.options import AuthorizeOptions
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.errors import (
     AuthenticationError,
     HostError,
@@ -58,7 +58,7 @@ def _authorize_machine(target: Target, given: Path | None) -> None:
     except HostKeyError as error:
         if "not in known_hosts" not in error.message:
             raise
-        hint = f"compare and add it first: {command_name('hosts.trust')}"
+        hint = f"compare and add it first: {name_command('hosts.trust')}"
         raise HostKeyError(error.message, host=target.host, hint=hint) from error
     except AuthenticationError:
         pass
@@ -88,7 +88,7 @@ def _build_copy_error(
             f"{target.login} does not take {key} yet: ssh-copy-id ended with {code}; see above"
         )
         hint = (
-            f"to type the password again: {command_name('hosts.authorize')}, or "
+            f"to type the password again: {name_command('hosts.authorize')}, or "
             f"{quote(command)}; if it takes no password: {by_hand}"
         )
     return AuthenticationError(message, host=target.host, hint=hint)

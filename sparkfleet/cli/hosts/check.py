@@ -10,7 +10,7 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document, serialize_host_errors, serialize_verdicts
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.verdicts import print_host_verdicts
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.facts import HostFacts
 from sparkfleet.inventory.passwords import read_sudo_password
 from sparkfleet.launch.host.survey import Survey
@@ -47,7 +47,7 @@ def show_checks(options: Options) -> int:
     else:
         print_host_verdicts(verdicts, answers.errors)
         if len(context.cluster.hosts) > 1:
-            print_lines(f"to check the links between them: {command_name('links.verify')}")
+            print_lines(f"to check the links between them: {name_command('links.verify')}")
     return code
 
 

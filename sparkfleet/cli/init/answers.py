@@ -10,12 +10,12 @@ from sparkfleet.cli.init.discovery import find_announced
 from sparkfleet.cli.init.options import LOCAL, InitOptions, Machine, parse_machine
 from sparkfleet.cli.views.recipe import format_checkpoint_size
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import RecipeError, UsageError
 from sparkfleet.fit.memory import IDLE
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.recipe import FIRST_TRY, FOLDER, Recipe, load_recipe
-from sparkfleet.recipes.unwritten import UTILIZATION
+from sparkfleet.recipes.without_recipe import UTILIZATION
 from sparkfleet.resources import list_data_files
 
 SHOWN = 12  # recipes, the newest first
@@ -40,7 +40,8 @@ def collect_answers(options: InitOptions, *, asks: bool) -> ProjectAnswers:
     if not machines:
         why = "" if asks or options.yes else ", and there is no terminal to ask on"
         raise UsageError(
-            f"no Spark was named{why}", hint=f"type: {command_name('init')} --host USER@ADDRESS"
+            f"no Spark was named{why}",
+            hint=f"type: {name_command('init')} --host USER@ADDRESS",
         )
     hosts = build_hosts(machines)
     recipe = options.recipe or (_ask_recipe(len(hosts)) if asks else FIRST_TRY)
@@ -109,7 +110,7 @@ def _list_rows(nodes: int) -> Iterator[str]:
     for recipe in newest[:SHOWN]:
         yield f"  {recipe.name:<36} {format_checkpoint_size(recipe):>8}"
     if len(newest) > SHOWN:
-        yield f"  and {len(newest) - SHOWN} more: {command_name('recipes.list')}"
+        yield f"  and {len(newest) - SHOWN} more: {name_command('recipes.list')}"
 
 
 def fits_by_size(recipe: Recipe, nodes: int) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkfleet.cli.init.answers import ProjectAnswers
 from sparkfleet.cli.init.findings import Findings
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.model import Host
 
 INVENTORY = "inventories/local.yml"
@@ -67,7 +67,7 @@ def format_files(
         **({IGNORED: f"{KEY_FILE}\n"} if key_file else {}),
         "sparkfleet.yaml": CONFIG,
         "tasks.py": TASKS,
-        "playbooks/example.yml": PLAYBOOK.replace("COMMAND", command_name("playbook.run")),
+        "playbooks/example.yml": PLAYBOOK.replace("COMMAND", name_command("playbook.run")),
     }
 
 
@@ -78,7 +78,7 @@ def format_inventory(
     hosts = answers.hosts
     users = {host.get("ansible_user") for host in hosts}
     shared = {"ansible_user": users.pop()} if len(users) == 1 else {}
-    yield f"# Written by `{command_name('init')}`. docs/inventory.md explains every variable."
+    yield f"# Written by `{name_command('init')}`. docs/inventory.md explains every variable."
     yield "sparks:"
     yield "  hosts:"
     for host in hosts:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet import links
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.facts import HostFacts
 from sparkfleet.links.addressing.wiring import group_rails
 from sparkfleet.links.model import Fabric, Rail, Topology
@@ -95,7 +95,7 @@ def _describe_fabric(fabric: Fabric) -> Iterator[str]:
         yield f"cable: {cable.ends[0]} to {cable.ends[1]}"
     if not fabric.cables:
         yield "no two hosts share a subnet on their rails; to give the rails addresses:"
-        yield f"  {command_name('links.plan')}, then {command_name('links.apply')}"
+        yield f"  {name_command('links.plan')}, then {name_command('links.apply')}"
 
 
 def _list_strangers(readings: Mapping[str, HostReading]) -> Iterator[str]:

@@ -18,7 +18,7 @@ from sparkfleet.cli.init.files import INVENTORY, KEY_FILE, format_files
 from sparkfleet.cli.init.findings import Findings, examine_hosts
 from sparkfleet.cli.init.options import InitOptions
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import AuthenticationError, HostKeyError, SparkfleetError, UsageError
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.report.output_files import write_new_file
@@ -95,16 +95,16 @@ def _format_next(
         yield f"  cd {folder}"
     if errors:
         yield from _format_missing_access(errors.values())
-        yield f"  {command_name('init')} --replace with the same answers fills in the cabling"
+        yield f"  {name_command('init')} --replace with the same answers fills in the cabling"
         return
     nodes = len(answers.hosts)
-    yield f"  {command_name('hosts.check')}"
+    yield f"  {name_command('hosts.check')}"
     if nodes > 1:
         ready = findings.addressed and findings.common
-        yield f"  {command_name('links.verify' if ready else 'links.apply')}"
+        yield f"  {name_command('links.verify' if ready else 'links.apply')}"
     if nodes == 1 or findings.common:
         size = f"--tp {nodes}" if nodes > 1 else "--solo"
-        yield f"  {command_name('cluster.up')} {size}"
+        yield f"  {name_command('cluster.up')} {size}"
 
 
 def _format_missing_access(errors: Iterable[SparkfleetError]) -> Iterator[str]:
@@ -114,6 +114,6 @@ def _format_missing_access(errors: Iterable[SparkfleetError]) -> Iterator[str]:
     """
     kinds = [type(error) for error in errors]
     if HostKeyError in kinds:
-        yield f"  {command_name('hosts.trust')}      # host keys"
+        yield f"  {name_command('hosts.trust')}      # host keys"
     if HostKeyError in kinds or AuthenticationError in kinds:
-        yield f"  {command_name('hosts.authorize')}  # your SSH key"
+        yield f"  {name_command('hosts.authorize')}  # your SSH key"

@@ -6,7 +6,7 @@ import sys
 from dataclasses import dataclass
 
 from sparkfleet.cli.command import command
-from sparkfleet.cli.inventory.fast_path import (
+from sparkfleet.cli.inventory.output import (
     format_host_variables,
     format_inventory_graph,
     format_inventory_list,

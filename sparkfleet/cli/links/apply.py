@@ -13,7 +13,7 @@ from sparkfleet.cli.views.documents import print_document, serialize_verdicts
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.links.addressing.applying import ApplyResult, ApplyRun, apply_plan
 
 
@@ -58,11 +58,11 @@ def _print_result(result: ApplyResult, *, verbose: bool) -> None:
     if result.problem:
         print_lines(f"error: the change was not kept: {result.problem}")
         if "kept" in result.hosts.values():
-            print_lines(f"some hosts kept it: run this again, or {command_name('links.revert')}")
+            print_lines(f"some hosts kept it: run this again, or {name_command('links.revert')}")
         return
     print_lines(
-        f"each peer answers on each rail with full-size frames; {command_name('links.verify')} "
-        f"checks more, {command_name('links.revert')} restores what was before"
+        f"each peer answers on each rail with full-size frames; {name_command('links.verify')} "
+        f"checks more, {name_command('links.revert')} restores what was before"
     )
     if any(verdict.check == "link.arp_flux" for verdict in result.verdicts):
-        print_lines(f"for link.arp_flux: {command_name('links.apply')} --arp")
+        print_lines(f"for link.arp_flux: {name_command('links.apply')} --arp")

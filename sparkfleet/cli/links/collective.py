@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sparkfleet.cli.links.session import FabricSession
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import InventoryError
 from sparkfleet.facts import HostFacts
 from sparkfleet.launch.engines.choice import create_engine
@@ -85,7 +85,7 @@ def _find_engine_python(
         fix = "set one of them"
         if name := settings.text("engine_image"):
             seen = f"{name} is not on the host"
-            fix = f"get it: {command_name('cluster.up')}"
+            fix = f"get it: {name_command('cluster.up')}"
         return EnginePython(missing=_report_missing_engine(host, seen, fix))
     try:
         engine = create_engine(settings, survey, facts, cluster=cluster, group=False)

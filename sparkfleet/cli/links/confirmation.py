@@ -10,7 +10,7 @@ from sparkfleet.cli.links.options import AddressApplyOptions, ChangeOptions
 from sparkfleet.cli.links.runs import RunInProgress, find_run
 from sparkfleet.cli.links.session import RootSession
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import HostError, LockHeldError
 from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.recipes.settings import Settings
@@ -81,7 +81,7 @@ def is_confirmed(
         raise HostError(
             f"{serving}: it would lose its links; nothing was changed",
             host=serving.hosts[0],
-            hint=f"stop it: {command_name('cluster.down')}; or change them anyway: --while-serving",
+            hint=f"stop it: {name_command('cluster.down')}; or change them anyway: --while-serving",
         )
     if serving and not options.json:
         print_lines(f"{serving}: it loses its links for a moment, and may not recover")

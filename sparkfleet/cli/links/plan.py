@@ -9,7 +9,7 @@ from sparkfleet.cli.links.plan_view import build_plan_document, print_plan
 from sparkfleet.cli.links.session import RootSession, check_host_count, open_root_session
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.links.addressing.allocation import FIRST_SUBNET
 from sparkfleet.links.addressing.plan import FabricInputs, FabricPlan, plan_fabric
 from sparkfleet.links.addressing.surveying import survey_fabric
@@ -24,7 +24,7 @@ def plan_links(options: AddressPlanOptions) -> int:
     else:
         print_plan(plan)
         if not plan.refusals and not plan.empty:
-            print_lines("", f"to apply it: {command_name('links.apply')}")
+            print_lines("", f"to apply it: {name_command('links.apply')}")
     return compute_exit_code(refused=bool(plan.refusals))
 
 

@@ -11,7 +11,7 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document, serialize_verdicts
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import downgrade_refusals, warning
 
@@ -36,7 +36,7 @@ def verify_links(options: Options) -> int:
     else:
         print_verdicts(create_console(), verdicts, verbose=options.verbose)
         create_console().print(
-            f"rates: no current measurement, {unmeasured}; {command_name('cluster.up')} measures"
+            f"rates: no current measurement, {unmeasured}; {name_command('cluster.up')} measures"
             if unmeasured
             else "rates: measured, and the receipt is current"
         )

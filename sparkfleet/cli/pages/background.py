@@ -21,7 +21,7 @@ from sparkfleet.launch.watching.start_request import parse_start_request
 from sparkfleet.links import receipt
 from sparkfleet.page.content import Background
 from sparkfleet.recipes.explanation import Setting
-from sparkfleet.report.usual import read_durations
+from sparkfleet.report.task_durations import read_durations
 
 
 def collect_background(session: ClusterSession, status: ClusterStatus) -> Background:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.recipes.fit_values import Answer, FitInputs, FitRequest
-from sparkfleet.fit import speeds
+from sparkfleet.fit import measured_speeds
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import (
     PUBLISHED,
@@ -99,7 +99,7 @@ def _query_host(connection: Connection, cluster: Cluster) -> tuple[NodeMemory | 
         receipt.build_receipt_path(settings.cluster_dir, cluster.name, name)
         for name in (receipt.FILE, receipt.COLLECTIVE_FILE)
     )
-    of_bench = speeds.format_speeds_path(settings.cluster_dir, cluster.name)
+    of_bench = measured_speeds.format_speeds_path(settings.cluster_dir, cluster.name)
     host_facts = facts.gather_facts(
         connection, files=[of_links, of_collective, of_bench], fabric=False
     )
@@ -132,7 +132,7 @@ def _adjust_terms(receipt: str, measured: str, start_options: ServeOptions) -> C
     if reduce is not None:
         source = f"{terms.source}, measured all-reduce"
         terms = replace(terms, reduce=reduce, source=source)
-    samples = [measurement.sample for measurement in speeds.parse_measurements(measured)]
+    samples = [measurement.sample for measurement in measured_speeds.parse_measurements(measured)]
     return calibrate_cost_model(samples, terms) if samples else terms
 
 

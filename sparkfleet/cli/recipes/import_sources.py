@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sparkfleet.cli.recipes.options import ImportOptions
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import Problem, RecipeError, UsageError, Where
 from sparkfleet.recipes.extends import FOLDER, SUFFIXES, read_recipe_tree
 from sparkfleet.recipes.foreign.draft import ConvertedMap
@@ -114,7 +114,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
 def _advise(source: str) -> str:
     """Return what to type instead of a source that is not a file."""
     if "://" in source or source.startswith("git@"):
-        return f"keep its repository as a shelf: {command_name('recipes.add')} {source}"
+        return f"keep its repository as a shelf: {name_command('recipes.add')} {source}"
     return "name a recipe file, or a folder with recipes"
 
 
@@ -129,7 +129,7 @@ def _existing_error(made: ImportedRecipe, path: Path) -> RecipeError:
     return RecipeError(
         f"{made.path} exists",
         where=Where(file=format_path(path)),
-        hint=f"remove it, or type: {command_name('recipes.import')} {path} --name OTHER",
+        hint=f"remove it, or type: {name_command('recipes.import')} {path} --name OTHER",
     )
 
 

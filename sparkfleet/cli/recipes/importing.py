@@ -13,7 +13,7 @@ from sparkfleet.cli.recipes.options import ImportOptions
 from sparkfleet.cli.recipes.review import confirm_code, list_mod_files, show_mods
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.recipes.explanation import list_settings
 from sparkfleet.recipes.foreign.document import format_imported_recipe, format_place
@@ -106,7 +106,7 @@ def _show_end(
     refused = f", {len(problems)} problems" if problems else ""
     out.line(f"{len(imported)} {done}{refused}", "bold")
     if not options.check:
-        out.line(f"next: {command_name('recipes.show')} {imported[0].name}")
+        out.line(f"next: {name_command('recipes.show')} {imported[0].name}")
 
 
 def _serialize_import(each: ImportedRecipe) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from sparkfleet.cli.views.recipe import (
     format_spark_count,
 )
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.recipes.recipe import FIRST_TRY, FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.shelves.record import list_shelf_recipes
@@ -89,14 +89,14 @@ def _format_nothing(options: ListOptions) -> Iterator[str]:
     with_text = f" has {options.search!r} in name, model or description" if options.search else ""
     fitting = " and fits the Sparks of the inventory" if with_text and options.fits else ""
     fitting = " fits the Sparks of the inventory" if options.fits and not with_text else fitting
-    yield f"no recipe{with_text}{fitting}; all are shown by: {command_name('recipes.list')}"
+    yield f"no recipe{with_text}{fitting}; all are shown by: {name_command('recipes.list')}"
 
 
 def _format_first_steps() -> Iterator[str]:
     """Yield what to choose, and what to type next; short, for a terminal of 80 columns."""
-    yield f"a first try: {FIRST_TRY}; one explained: {command_name('recipes.show')} NAME"
-    yield f"what fits your Sparks: {command_name('recipes.list')} --fits"
-    yield f"for a purpose: {command_name('recipes.suggest')} coding"
+    yield f"a first try: {FIRST_TRY}; one explained: {name_command('recipes.show')} NAME"
+    yield f"what fits your Sparks: {name_command('recipes.list')} --fits"
+    yield f"for a purpose: {name_command('recipes.suggest')} coding"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +108,7 @@ class ListRow:
 
 
 def _judge_recipes(recipes: Sequence[Recipe], options: ListOptions) -> dict[str, SizedFit]:
-    from sparkfleet.cli.recipes.fitting import judge_fit, select_inventory_hosts  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.inventory_fit import judge_fit, select_inventory_hosts  # noqa: PLC0415 - not for --list
 
     hosts = select_inventory_hosts(options)
     return {recipe.name: judge_fit(recipe, hosts) for recipe in recipes}

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from sparkfleet.cli.recipes.options import NewOptions
 from sparkfleet.cli.views.screen import print_lines
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.errors import UsageError
 from sparkfleet.fit.advice import HOLDS, SIZES, evaluate_fit_at
 from sparkfleet.fit.checkpoint import CONFIG, build_model_profile
@@ -18,7 +18,7 @@ from sparkfleet.fit.memory import IDLE, Fit, FitAnswer, NodeMemory
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.recipes.recipe import FOLDER, load_recipe
-from sparkfleet.recipes.unwritten import IMAGE, UTILIZATION, is_model_name
+from sparkfleet.recipes.without_recipe import IMAGE, UTILIZATION, is_model_name
 from sparkfleet.report.output_files import write_new_file
 from sparkfleet.resources import format_path
 from sparkfleet.vllm.parsers import find_parsers
@@ -46,7 +46,7 @@ def write_recipe(options: NewOptions) -> int:
     if not is_model_name(options.model):
         raise UsageError(
             f"{options.model!r} is not the name of a model on the Hub",
-            hint=f"type: {command_name('recipes.new')} ORG/MODEL",
+            hint=f"type: {name_command('recipes.new')} ORG/MODEL",
         )
     name = options.model.rpartition("/")[2].lower()
     path = options.out or Path(FOLDER) / f"{name}.yml"
@@ -115,7 +115,7 @@ def choose_length(model: ModelProfile, fit: Fit) -> int | None:
 def format_recipe(summary: ModelSummary) -> Iterator[str]:
     """Yield the lines of the file."""
     date = time.strftime("%Y-%m-%d")
-    command = f"{command_name('recipes.new')} {summary.name}"
+    command = f"{name_command('recipes.new')} {summary.name}"
     yield f"# Written by `{command}` from the files of the model."
     yield "# Every value may be changed; docs/recipes.md explains the keys."
     yield f"description: {summary.name}, with vLLM's defaults"
@@ -191,5 +191,5 @@ def _format_result(summary: ModelSummary, path: Path) -> Iterator[str]:
     yield f"on {_format_sparks(summary.tp)} {summary.fit.sentence}"
     yield from summary.model.unknown
     yield "next:"
-    yield f"  {command_name('recipes.fit')} {given} --hub"
-    yield f"  {command_name('cluster.up')} {size} --recipe {given}"
+    yield f"  {name_command('recipes.fit')} {given} --hub"
+    yield f"  {name_command('cluster.up')} {size} --recipe {given}"

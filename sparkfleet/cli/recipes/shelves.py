@@ -13,7 +13,7 @@ from sparkfleet.cli.prompt import confirm
 from sparkfleet.cli.recipes.options import AddOptions, RemoveOptions, UpdateOptions
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen, print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import RecipeError, UsageError
 from sparkfleet.recipes.shelves.indexing import ShelfIndex
 from sparkfleet.recipes.shelves.record import NAME, SHORT, Shelf, list_shelves, load_shelf
@@ -38,7 +38,7 @@ def add_shelf(options: AddOptions) -> int:
         raise UsageError(f"{name!r} is not a valid name for a shelf", hint=hint)
     if load_shelf(name) is not None:
         raise UsageError(
-            f"shelf {name} exists", hint=f"type: {command_name('recipes.update')} {name}"
+            f"shelf {name} exists", hint=f"type: {name_command('recipes.update')} {name}"
         )
     snapshot = take_snapshot(options.source, options.revision)
     index = index_snapshot(snapshot)
@@ -112,7 +112,7 @@ def _find_shelf(name: str) -> Shelf:
     shelf = load_shelf(name)
     if shelf is None:
         names = ", ".join(each.name for each in list_shelves())
-        hint = f"there are: {names}" if names else f"type: {command_name('recipes.add')} SOURCE"
+        hint = f"there are: {names}" if names else f"type: {name_command('recipes.add')} SOURCE"
         raise UsageError(f"shelf {name!r} not found", hint=hint)
     return shelf
 
@@ -129,7 +129,7 @@ def _format_added(
         yield "mods, which are shown before a start and run as root in the image:"
         yield from (f"  {mod}" for mod in mods)
     yield from (f"not usable: {problem}" for problem in index.problems)
-    yield f"next: {command_name('recipes.show')} {shelf.name}/{next(iter(shelf.recipes))}"
+    yield f"next: {name_command('recipes.show')} {shelf.name}/{next(iter(shelf.recipes))}"
 
 
 def _is_mod(file: str) -> bool:

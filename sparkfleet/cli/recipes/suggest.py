@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparkfleet.cli.recipes.fitting import judge_size, list_sizes, select_inventory_hosts
+from sparkfleet.cli.recipes.inventory_fit import judge_size, list_sizes, select_inventory_hosts
 from sparkfleet.cli.recipes.list import PIPE_WIDTH, align_columns
 from sparkfleet.cli.recipes.options import SuggestOptions
 from sparkfleet.cli.recipes.purposes import (
@@ -20,8 +20,8 @@ from sparkfleet.cli.recipes.purposes import (
 from sparkfleet.cli.recipes.sized_fit import RecipeFit
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
-from sparkfleet.fit.speeds import MeasuredStep
+from sparkfleet.command_name import name_command
+from sparkfleet.fit.measured_speeds import MeasuredStep
 from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
 from sparkfleet.resources import list_data_files
@@ -195,15 +195,15 @@ def _read_measurements(options: SuggestOptions) -> tuple[MeasuredStep, ...]:
     """Return what serve.bench measured on the cluster, from its head."""
     from sparkfleet import facts  # noqa: PLC0415 - only where the head is asked
     from sparkfleet.cli.context import open_pool, resolve_context  # noqa: PLC0415 - the same
-    from sparkfleet.fit import speeds  # noqa: PLC0415 - the same
+    from sparkfleet.fit import measured_speeds  # noqa: PLC0415 - the same
     from sparkfleet.recipes.settings import Settings  # noqa: PLC0415 - the same
 
     cluster = resolve_context(options, needs_recipe=False).cluster
     settings = Settings(host=cluster.head)
-    path = speeds.format_speeds_path(settings.cluster_dir, cluster.name)
+    path = measured_speeds.format_speeds_path(settings.cluster_dir, cluster.name)
     with open_pool(options) as pool:
         gathered = facts.gather_facts(pool.connect(cluster.head), files=[path], fabric=False)
-    return speeds.parse_measurements(gathered.read(path).text)
+    return measured_speeds.parse_measurements(gathered.read(path).text)
 
 
 def _rank_candidates(
@@ -226,7 +226,7 @@ def _format_suggestions(
     sparks = f"{len(hosts)} Spark" + ("s" if len(hosts) > 1 else "")
     yield f"{sparks} ({', '.join(host.name for host in hosts)}): {purpose.asks}"
     if not shown:
-        yield f"no recipe fits; {command_name('recipes.list')} shows all"
+        yield f"no recipe fits; {name_command('recipes.list')} shows all"
         return
     sizes = sorted({size for each in shown for size in each.sizes} - {1})
     rows = [_build_cells(each, sizes, len(hosts)) for each in shown]
@@ -242,9 +242,9 @@ def _format_suggestions(
 
 
 def _format_legend(shown: Sequence[Candidate], count: int) -> Iterator[str]:
-    yield from (line.format(show=command_name("recipes.show")) for line in LEGEND)
+    yield from (line.format(show=name_command("recipes.show")) for line in LEGEND)
     if count >= COPIES and any(each.has_copies for each in shown):
-        yield AT_ONE_ADDRESS.format(up=command_name("cluster.up"))
+        yield AT_ONE_ADDRESS.format(up=name_command("cluster.up"))
     if count >= COPIES and any(1 in each.sizes and not each.has_copies for each in shown):
         yield from APART
 
@@ -285,7 +285,7 @@ def _format_command(candidate: Candidate, purpose: Purpose, count: int) -> str:
 
 
 def _format_start(candidate: Candidate, start: Start) -> str:
-    return f"{command_name('cluster.up')} {start.options} --recipe {candidate.recipe.name}"
+    return f"{name_command('cluster.up')} {start.options} --recipe {candidate.recipe.name}"
 
 
 def _serialize_candidate(candidate: Candidate, purpose: Purpose, count: int) -> dict[str, Any]:

@@ -12,11 +12,11 @@ from sparkfleet.cli.recipes.fit import predict_fit
 from sparkfleet.cli.recipes.fit_values import FitRequest, FitResult
 from sparkfleet.cli.serve.session import ServeSession
 from sparkfleet.errors import SparkfleetError
-from sparkfleet.fit import speeds
+from sparkfleet.fit import measured_speeds
 from sparkfleet.fit.cost_model import PUBLISHED, Sample
 from sparkfleet.fit.interval import UnknownFigureError
+from sparkfleet.fit.measured_speeds import MeasuredStep
 from sparkfleet.fit.speed import DecodeRate, build_decode_step, predict_decode_rate
-from sparkfleet.fit.speeds import MeasuredStep
 from sparkfleet.launch.endpoint.throughput import Throughput
 from sparkfleet.launch.host import processes
 from sparkfleet.recipes.settings import Settings
@@ -74,7 +74,7 @@ def save_measurement(
     cluster = session.context.cluster.name
     about = session.served.about
     settings = Settings(host=connection.host)
-    path = speeds.format_speeds_path(settings.cluster_dir, cluster)
+    path = measured_speeds.format_speeds_path(settings.cluster_dir, cluster)
     previous = facts.gather_facts(connection, files=[path], fabric=False).read(path).text
     measurements = (
         MeasuredStep(
@@ -87,9 +87,11 @@ def save_measurement(
         )
         for pace, sample in zip(paces, samples, strict=True)
     )
-    text = speeds.format_measurements(speeds.parse_measurements(previous), measurements)
+    text = measured_speeds.format_measurements(
+        measured_speeds.parse_measurements(previous), measurements
+    )
     processes.write_files(
-        connection, processes.locate_deployment(settings, cluster), {speeds.FILE: text}
+        connection, processes.locate_deployment(settings, cluster), {measured_speeds.FILE: text}
     )
 
 

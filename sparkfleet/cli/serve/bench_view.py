@@ -14,7 +14,7 @@ from sparkfleet.cli.recipes import fit_view
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.cli.views.tables import create_console, create_table
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 from sparkfleet.fit.speed import DecodeRate
 from sparkfleet.launch.endpoint.throughput import SpeedComparison, Throughput
 from sparkfleet.recipes.metadata import Speed

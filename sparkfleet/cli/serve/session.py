@@ -10,7 +10,7 @@ from sparkfleet.cli.context import NO_RECIPE, CommandContext, open_pool, resolve
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.health import format_health, open_wait_display
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import LaunchError, RecipeError, UnreachableError
 from sparkfleet.launch.endpoint.health import HealthState, judge_health, look_at_cluster
 from sparkfleet.launch.endpoint.served_model import ServedModel, find_served_model
@@ -115,7 +115,7 @@ def _load_served_recipe(
         raise LaunchError(
             f"{deployment.head.name} serves recipe {name}, not {context.recipe.name}",
             host=deployment.head.name,
-            hint=f"leave --recipe out, or type: {command_name('cluster.switch')} {options.recipe}",
+            hint=f"leave --recipe out, or type: {name_command('cluster.switch')} {options.recipe}",
         )
     try:
         return load_recipe(name)

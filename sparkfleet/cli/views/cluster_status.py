@@ -16,7 +16,7 @@ from sparkfleet.cli.views.health import (
 )
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.launch.endpoint.health.status import ClusterStatus, HostStatus
 from sparkfleet.launch.endpoint.listening import build_client_url
 from sparkfleet.launch.host import memory_guard
@@ -121,8 +121,8 @@ def format_status_notes(
             else:
                 yield f"{name}: a run was interrupted after {survey.state.step}: {who}"
                 yield (
-                    f"  {command_name('cluster.up')} rolls it back and starts again; "
-                    f"{command_name('cluster.down')} stops everything"
+                    f"  {name_command('cluster.up')} rolls it back and starts again; "
+                    f"{name_command('cluster.down')} stops everything"
                 )
         if survey.guard and survey.guard.reason:
             yield f"{name}: {survey.guard.reason}"
@@ -130,11 +130,11 @@ def format_status_notes(
         if status.state == "orphans":
             yield (
                 f"{name}: orphaned: {survey.running_summary} labelled by sparkfleet without a "
-                f"deployment record; stop them with {command_name('cluster.down')}"
+                f"deployment record; stop them with {name_command('cluster.down')}"
             )
         for label in sorted(set(status.vitals.labels).difference(known)):
             yield f"{name}: cluster {label!r} is running, which the inventory does not define"
-            yield f"  stop it with {command_name('cluster.down')} --orphans"
+            yield f"  stop it with {name_command('cluster.down')} --orphans"
 
 
 def build_status_document(cluster: Cluster, scan: ClusterStatus) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from pathlib import PurePath
 
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
-from sparkfleet.door import command_name
 from sparkfleet.errors import Where
 from sparkfleet.quantities import format_count, format_size
 from sparkfleet.recipes.explanation import GROUPS, Setting
@@ -49,9 +49,9 @@ def explain_recipe(
     given = recipe.name if is_shipped or recipe.shelf else quote([format_path(recipe.path)])
     size_option = f"--tp {recipe.tp_min}" if recipe.tp_min else "--solo"
     yield "Whether it fits, and how fast it will be"
-    yield f"  {command_name('recipes.fit')} {given}" + (f" {size_option}" if recipe.tp_min else "")
+    yield f"  {name_command('recipes.fit')} {given}" + (f" {size_option}" if recipe.tp_min else "")
     yield "To serve it"
-    yield f"  {command_name('cluster.up')} {size_option} --recipe {given}"
+    yield f"  {name_command('cluster.up')} {size_option} --recipe {given}"
 
 
 def _find_group_title(setting: Setting) -> str:
@@ -79,7 +79,7 @@ def _format_about(recipe: Recipe) -> Lines:
     yield from _format_field("source", recipe.source)
     files = [format_path(recipe.path), *(f"extends {name}" for name in recipe.extends)]
     if not recipe.written:
-        files = [f"none; to write one: {command_name('recipes.new')} {recipe.name}"]
+        files = [f"none; to write one: {name_command('recipes.new')} {recipe.name}"]
     yield from _format_field("file", ", ".join(files))
     yield from _format_field("shelf", recipe.shelf)
 

@@ -52,6 +52,6 @@ def show_list(options: Options) -> int:
 @command("weights.prune", HOSTS)
 def prune(options: PruneOptions) -> int:
     """Remove a model from every node: only files staged by sparkfleet, never a served model."""
-    from sparkfleet.cli.weights.list import prune_model
+    from sparkfleet.cli.weights.prune import prune_model
 
     return prune_model(options)

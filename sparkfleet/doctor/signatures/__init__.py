@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from sparkfleet.doctor.signatures import (
+    by_module,
     checkpoint,
     containers,
     executor,
@@ -23,13 +24,12 @@ from sparkfleet.doctor.signatures import (
     nccl,
     options,
     packages,
-    places,
     tokenizer,
     toolchain,
     verbs,
     weights,
 )
-from sparkfleet.doctor.signatures.infrastructure import access, driver, hub, kinds, ray
+from sparkfleet.doctor.signatures.infrastructure import access, by_program, driver, hub, ray
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
@@ -48,7 +48,7 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Weights": (*weights.ROWS, *checkpoint.ROWS, *hub.ROWS),
         "Hosts": (*host.ROWS, *driver.ROWS, *access.ROWS),
         "The gateway": gateway.ROWS,
-        "Failures that no other row explains": (*places.ROWS, *kinds.ROWS),
+        "Failures that no other row explains": (*by_module.ROWS, *by_program.ROWS),
     }
 )
 SIGNATURES: tuple[Signature, ...] = tuple(row for rows in CHAPTERS.values() for row in rows)

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import requirements
@@ -48,7 +48,7 @@ def start_docker() -> str:
     with states.hold_lab_lock():
         state = states.load_lab_state()
         if state is None:
-            raise UsageError("no lab runs on this machine", hint=f"sudo {command_name('lab.up')}")
+            raise UsageError("no lab runs on this machine", hint=f"sudo {name_command('lab.up')}")
         check_containers(state.plan)
         alive = [process for process in state.running.values() if process.alive]
         for process in alive:
@@ -72,7 +72,7 @@ def check_containers(plan: FleetPlan) -> None:
         raise UsageError(
             "containers on hosts with real GPUs are not supported: the lab's container runtime"
             " passes no GPU to them",
-            hint=f"use the inventory of {command_name('lab.up')} --gpus; its engine is native",
+            hint=f"use the inventory of {name_command('lab.up')} --gpus; its engine is native",
         )
 
 

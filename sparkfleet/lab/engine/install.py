@@ -15,7 +15,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.cache import hold_path_lock
 from sparkfleet.lab.engine.base_torch import PTH, BaseTorch, find_base_torch
@@ -50,7 +50,7 @@ def check_engine(kind: EngineKind) -> None:
     """Raise UsageError unless an engine is installed."""
     if not is_complete(kind):
         raise UsageError(
-            "the lab's engine is not installed", hint=f"sudo {command_name(kind.task)}"
+            "the lab's engine is not installed", hint=f"sudo {name_command(kind.task)}"
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.faults import effects, traffic
 from sparkfleet.lab.faults.effects import Steps, same_steps
@@ -211,5 +211,5 @@ def check_rail_count(kind: str, host: HostPlan) -> None:
     if len(host.rails) < needed:
         raise UsageError(
             f"{kind} needs {needed} cabled rails, and {host.name} has {len(host.rails)}",
-            hint=f"sudo {command_name('lab.up')} --hosts 2",
+            hint=f"sudo {name_command('lab.up')} --hosts 2",
         )

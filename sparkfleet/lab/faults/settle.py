@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.faults.steps import host_path
 from sparkfleet.lab.paths import REFRESH_DONE, REFRESH_REQUEST
@@ -61,5 +61,5 @@ def _wait_until(holds: Callable[[], bool], failure: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > deadline:
-            raise UsageError(failure, hint=f"sudo {command_name('lab.down')}; see docs/lab.md")
+            raise UsageError(failure, hint=f"sudo {name_command('lab.down')}; see docs/lab.md")
         time.sleep(0.005)

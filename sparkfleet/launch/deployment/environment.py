@@ -10,7 +10,7 @@ from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.staged_paths import MODEL_PLACEHOLDER
 from sparkfleet.links import EnvVar
 from sparkfleet.onhost.shared import labels
-from sparkfleet.recipes.rules.vocabulary import VOCABULARY_VARIABLE, find_vocabulary_folder
+from sparkfleet.recipes.rules.harmony_vocabulary import VOCABULARY_VARIABLE, find_vocabulary_folder
 from sparkfleet.recipes.settings import Settings
 
 

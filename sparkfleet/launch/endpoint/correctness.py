@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 from sparkfleet.launch.endpoint.image_prompt import COLOUR, IMAGE_QUESTION
 from sparkfleet.launch.endpoint.replies import Reply
 from sparkfleet.recipes.metadata import SmokePrompt

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.inventory.gateway import Gateway
 from sparkfleet.launch.gateway.clusters import SeenCluster, list_served_clusters
 from sparkfleet.launch.gateway.host import GatewayLook
@@ -85,7 +85,7 @@ def list_gateway_changes(state: GatewayState) -> Iterator[Change]:
 def list_gateway_warnings(state: GatewayState) -> Iterator[str]:
     """Yield what is not served as the inventory has it."""
     for line in find_missing_aliases(state.gateway, state.routes):
-        yield f"{line}; its next start adds it: {command_name('cluster.up')}"
+        yield f"{line}; its next start adds it: {name_command('cluster.up')}"
     for each in state.seen:
         if not each.name:
             yield f"cluster {each.cluster.name} names no model: set vllm_recipe or vllm_served_name"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sparkfleet.launch.deployment.executor import AUTO, Executor
 from sparkfleet.launch.preflight.memory_checks import find_memory_utilization
-from sparkfleet.launch.preflight.preflight import list_required_ports
+from sparkfleet.launch.preflight.port_checks import list_required_ports
 from sparkfleet.model import Host
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from sparkfleet.door import command_name
+from sparkfleet.command_name import name_command
 from sparkfleet.templating import render_template
 
 TEMPLATE = "watch.service.j2"
@@ -58,8 +58,8 @@ def build_watch_unit(
         TEMPLATE,
         {
             "cluster": cluster,
-            "enable": command_name("cluster.enable"),
-            "disable": command_name("cluster.disable"),
+            "enable": name_command("cluster.enable"),
+            "disable": name_command("cluster.disable"),
             "user": machine.user if machine.system else "",  # which also sets HOME
             "folder": str(folder),
             "environment": [f"{key}={value}" for key, value in sorted(environment.items())],

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sparkfleet.errors import Problem
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.rules import (
+    bad_images,
     bounds,
-    drafts,
+    harmony_vocabulary,
     kernels,
     memory,
     models,
@@ -18,11 +19,10 @@ from sparkfleet.recipes.rules import (
     parsers,
     quantization,
     secrets,
-    tags,
+    speculative,
     typed,
     values,
     versions,
-    vocabulary,
 )
 from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
@@ -31,12 +31,12 @@ from sparkfleet.spelling import suggest_similar
 
 TOPICS = (
     quantization,
-    drafts,
+    speculative,
     kernels,
     versions,
-    tags,
+    bad_images,
     models,
-    vocabulary,
+    harmony_vocabulary,
     memory,
     parsers,
     options,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.cli.doctor.tasks import has_log_argument
-from sparkfleet.doctor import account
+from sparkfleet.doctor import run_log
 from tests.commandline import run_command
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
@@ -183,9 +183,9 @@ def test_a_file_too_large_for_a_log_is_refused_with_what_to_type(ask: Ask, tmp_p
 
 def test_a_run_without_a_recap_is_shown_by_its_last_lines() -> None:
     log = "cluster.up  inventory a.yml\n\ncluster default is locked\n  wait for it\n"
-    assert account.has_failed(log)
-    assert account.find_last_lines(log)[-2:] == ("cluster default is locked", "  wait for it")
-    assert account.find_last_lines(RUN) == ()
+    assert run_log.has_failed(log)
+    assert run_log.find_last_lines(log)[-2:] == ("cluster default is locked", "  wait for it")
+    assert run_log.find_last_lines(RUN) == ()
 
 
 def test_the_lost_copy_that_a_watcher_found_is_named(ask: Ask, tmp_path: Path) -> None:
@@ -200,14 +200,14 @@ def test_the_lost_copy_that_a_watcher_found_is_named(ask: Ask, tmp_path: Path) -
 def test_of_a_long_refusal_the_first_and_the_last_lines_are_shown() -> None:
     tail = "".join(f"    line {number}\n" for number in range(1, 31))
     log = f"fatal: [a] FAILED! => died\n{tail}\nPLAY RECAP ***\na : ok=0 failed=1\n"
-    [refusal] = account.find_run_failures(log)
+    [refusal] = run_log.find_run_failures(log)
     result = [int(line.split()[1]) for line in refusal.details]
     assert result == [1, 2, 3, 4, 27, 28, 29, 30]
 
 
 def test_a_failure_that_was_handled_is_none() -> None:
-    assert account.find_run_failures(GOOD_RUN) == ()
-    assert not account.has_failed(GOOD_RUN)
+    assert run_log.find_run_failures(GOOD_RUN) == ()
+    assert not run_log.has_failed(GOOD_RUN)
 
 
 @pytest.mark.parametrize(

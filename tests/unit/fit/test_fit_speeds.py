@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import pytest
 
-from sparkfleet.fit import speeds
+from sparkfleet.fit import measured_speeds
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel, DecodeStep, Sample, calibrate_cost_model
 from sparkfleet.fit.interval import Interval
+from sparkfleet.fit.measured_speeds import MeasuredStep
 from sparkfleet.fit.speed import DecodeRate
-from sparkfleet.fit.speeds import MeasuredStep
 
 STEP = DecodeStep(read=30e9, parts=120, reduces=0)
 SMALL = DecodeStep(read=3e9, parts=60, reduces=60)
@@ -27,23 +27,27 @@ def made(*steps: DecodeStep, terms: CostModel) -> list[Sample]:
 
 
 def test_what_was_measured_comes_back_as_it_was() -> None:
-    assert speeds.parse_measurements(speeds.format_measurements((), [measured()])) == (measured(),)
+    assert measured_speeds.parse_measurements(
+        measured_speeds.format_measurements((), [measured()])
+    ) == (measured(),)
 
 
 def test_a_newer_figure_of_the_same_kind_takes_the_place_of_an_older() -> None:
     newer = measured(0.1, at="2026-11-28T10:00:00+00:00")
     other = replace(measured(), requests=4)
-    found = speeds.parse_measurements(speeds.format_measurements([measured(), other], [newer]))
+    found = measured_speeds.parse_measurements(
+        measured_speeds.format_measurements([measured(), other], [newer])
+    )
     assert set(found) == {newer, other}
 
 
 def test_the_newest_are_kept_where_there_are_too_many() -> None:
     rows = [
         replace(measured(at=f"2026-11-28T09:{n // 60:02}:{n % 60:02}+00:00"), context=n)
-        for n in range(speeds.MOST + 9)
+        for n in range(measured_speeds.MOST + 9)
     ]
-    found = speeds.parse_measurements(speeds.format_measurements((), rows))
-    assert [one.context for one in found] == list(range(9, speeds.MOST + 9))
+    found = measured_speeds.parse_measurements(measured_speeds.format_measurements((), rows))
+    assert [one.context for one in found] == list(range(9, measured_speeds.MOST + 9))
 
 
 @pytest.mark.parametrize(
@@ -52,11 +56,11 @@ def test_the_newest_are_kept_where_there_are_too_many() -> None:
         *("", "null", "[]", "{}", '{"form": 1}', '{"form": 2, "measured": 5}'),
         *('{"form": 1, "measured": [5]}', '{"form": 1, "measured": [{"sample": {"step": {}}}]}'),
         json.dumps({"form": 1, "measured": [{"sample": {"step": {}, "seconds": 1}}]}),
-        speeds.format_measurements((), [measured(seconds=-1)]),
+        measured_speeds.format_measurements((), [measured(seconds=-1)]),
     ],
 )
 def test_a_file_of_another_form_has_no_speeds(text: str) -> None:
-    assert speeds.parse_measurements(text) == ()
+    assert measured_speeds.parse_measurements(text) == ()
 
 
 def test_one_figure_moves_the_terms_most_of_the_way_and_each_by_its_part() -> None:

@@ -12,9 +12,9 @@ import pytest
 
 from sparkfleet.doctor.logs import load_log_bundle
 from sparkfleet.errors import InputError, InventoryError, Problem, SparkfleetError, UsageError
-from sparkfleet.expressions import SlowExpressionError, match_texts, replace_matches
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.inventory.patterns import select_hosts
+from sparkfleet.regular_expressions import SlowExpressionError, match_texts, replace_matches
 from sparkfleet.templating import render_file, render_value
 from sparkfleet.yaml.source import read_source_file
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.cli.inventory import fast_path
+from sparkfleet.cli.inventory import output
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.launch.deployment.recipe_options import _format_option_value
@@ -51,5 +51,5 @@ def test_an_exception_in_the_fast_path_is_left_to_the_slow_one(
     def explode(*_: object) -> str:
         raise ValueError
 
-    monkeypatch.setattr(fast_path, "load_task_inventory", explode)
-    assert fast_path.try_fast_path(["inventory.list"]) is False
+    monkeypatch.setattr(output, "load_task_inventory", explode)
+    assert output.try_fast_path(["inventory.list"]) is False

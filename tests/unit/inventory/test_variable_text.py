@@ -10,8 +10,8 @@ import pytest
 
 from sparkfleet.errors import InputError, InventoryError, Problem, RecipeError, TemplateError
 from sparkfleet.inventory.clusters import choose_cluster
-from sparkfleet.inventory.kinds import validate_value
 from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.launch.deployment import secrets
 from sparkfleet.launch.deployment.deployment import hash_deployment
 from sparkfleet.model import Host, Value

@@ -13,7 +13,7 @@ from sparkfleet.launch.endpoint.health import HealthLook, HealthState, HostLook,
 from sparkfleet.launch.endpoint.health.look import EndpointLook, EngineProcess, ProbeLook, RoleLook
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.preflight.preflight import check_hosts
-from sparkfleet.launch.startup.watch import create_rendezvous
+from sparkfleet.launch.startup.start_watch import create_rendezvous
 from tests import gb10
 from tests.engines import PROBE, WITH_IMAGE, deployed, executed, option, settings, survey
 

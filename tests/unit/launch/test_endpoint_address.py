@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.inventory.kinds import validate_value
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.launch.deployment.commands import _build_endpoint_options
 from sparkfleet.launch.endpoint.endpoint import find_recorded_endpoint
 from sparkfleet.launch.endpoint.listening import build_client_url

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory.kinds import validate_value
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind
 from sparkfleet.launch.watching.notify import NotifySettings, read_notify_settings, send_event
 from sparkfleet.model import Host, Value

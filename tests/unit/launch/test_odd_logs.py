@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.lab.host.build import find_caller_ids
-from sparkfleet.onhost.deployment import events, health, lock, log, watch
+from sparkfleet.onhost.deployment import events, health, lock, log, start_watch
 from sparkfleet.onhost.shared.paths import cluster_folder
 from sparkfleet.onhost.shared.reading import read_optional_text
 from tests.bounded import call_bounded
@@ -38,7 +38,7 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 def test_a_log_that_is_not_a_file_is_left_out(odd: Path) -> None:
     assert call_bounded(lambda: log.read_last_lines(odd, 5)) is None
     assert call_bounded(lambda: health.read_log_end(odd))["lines"] == []
-    assert call_bounded(watch.LogFollower(odd).read_new_lines) == []
+    assert call_bounded(start_watch.LogFollower(odd).read_new_lines) == []
 
 
 def test_a_log_of_events_that_is_not_a_file_is_an_error(odd: Path) -> None:

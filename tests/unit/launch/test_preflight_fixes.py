@@ -19,7 +19,8 @@ from sparkfleet.launch.engines.checks import check_container_engine
 from sparkfleet.launch.images.checks import check_image_contents
 from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address, check_open_endpoint
 from sparkfleet.launch.preflight.memory_checks import check_host_memory
-from sparkfleet.launch.preflight.preflight import check_free_ports, check_hosts
+from sparkfleet.launch.preflight.port_checks import check_free_ports
+from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.variables import VARIABLES

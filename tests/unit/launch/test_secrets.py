@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from sparkfleet.commands import Command, build_script_command
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory.kinds import validate_value
 from sparkfleet.inventory.listing import explain_host_variable
 from sparkfleet.inventory.loading import load_inventory
+from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.launch.deployment.secrets import mask_secrets
 from sparkfleet.launch.preflight.preflight import check_engine_settings
 from sparkfleet.variables import VARIABLES

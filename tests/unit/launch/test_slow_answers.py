@@ -16,7 +16,7 @@ import pytest
 
 from sparkfleet.launch.watching import notify
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind
-from sparkfleet.onhost.deployment import chat, gateway_models, watch
+from sparkfleet.onhost.deployment import chat, gateway_models, start_watch
 from sparkfleet.onhost.shared import vitals
 from sparkfleet.onhost.shared.vitals import ask_endpoint
 from tests.bounded import LIMIT, call_bounded
@@ -107,7 +107,7 @@ def test_a_port_of_another_program_is_not_a_healthy_endpoint(answer: bytes) -> N
 
         threading.Thread(target=reply, daemon=True).start()
         url = f"http://127.0.0.1:{server.getsockname()[1]}/health"
-        assert not call_bounded(lambda: watch.is_endpoint_healthy(url))
+        assert not call_bounded(lambda: start_watch.is_endpoint_healthy(url))
 
 
 def test_a_server_whose_health_comes_byte_by_byte_counts_as_silent(

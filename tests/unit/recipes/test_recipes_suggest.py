@@ -14,7 +14,7 @@ from sparkfleet.cli.recipes.options import PURPOSE_NAMES
 from sparkfleet.cli.recipes.purposes import PURPOSES
 from sparkfleet.cli.recipes.suggest import _choose_figures
 from sparkfleet.fit.cost_model import DecodeStep, Sample
-from sparkfleet.fit.speeds import MeasuredStep
+from sparkfleet.fit.measured_speeds import MeasuredStep
 from sparkfleet.recipes.recipe import load_recipe
 from tests.commandline import run_command
 

@@ -27,7 +27,7 @@ from sparkfleet.launch.host.vitals import compute_link_rate, query_vitals
 from sparkfleet.launch.preflight import page_cache
 from sparkfleet.launch.preflight.gpu_clock import measure_gpu_clock
 from sparkfleet.launch.startup.join import wait_for_ray_nodes
-from sparkfleet.launch.startup.watch import parse_report
+from sparkfleet.launch.startup.start_watch import parse_report
 from sparkfleet.links.addressing.host_network import parse_host_network
 from sparkfleet.links.addressing.surveying import parse_differences, parse_trial, run_netconfig
 from sparkfleet.links.bandwidth.collective import parse_rank_answer

@@ -74,13 +74,13 @@ def test_an_archive_has_only_what_its_program_needs() -> None:
 
 @pytest.mark.parametrize("alone", [True, False])
 def test_a_traceback_names_file_and_line_of_the_source(alone: bool) -> None:
-    command = build_script_command("deployment/watch", {"roles": []})
+    command = build_script_command("deployment/start_watch", {"roles": []})
     if alone:
         message = run_alone(command).stderr.decode()
     else:
         with LocalConnection(Host(name="here")) as connection:
             message = connection.run(command).stderr
-    assert 'File "sparkfleet/onhost/deployment/watch.py", line ' in message
+    assert 'File "sparkfleet/onhost/deployment/start_watch.py", line ' in message
     assert "KeyError: 'folder'" in message
 
 

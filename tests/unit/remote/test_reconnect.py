@@ -24,9 +24,9 @@ from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.images import transfer
 from sparkfleet.launch.startup import join
-from sparkfleet.launch.startup import watch as watching
+from sparkfleet.launch.startup import start_watch as watching
 from sparkfleet.launch.startup.ranks import RankTracker
-from sparkfleet.launch.startup.watch import Watch, WatchReport, WatchTarget
+from sparkfleet.launch.startup.start_watch import Watch, WatchReport, WatchTarget
 from sparkfleet.model import Host, Value
 from sparkfleet.onhost.shared.deployment_record import read_boot_id
 from sparkfleet.recipes.settings import Settings

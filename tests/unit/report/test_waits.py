@@ -15,9 +15,9 @@ from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report import events, terminal
 from sparkfleet.report.screens import PlainScreen
+from sparkfleet.report.task_durations import KEPT, read_usual, record_durations
 from sparkfleet.report.terminal import TerminalScreen, VisibleConsole
 from sparkfleet.report.text import TextReporter
-from sparkfleet.report.usual import KEPT, read_usual, record_durations
 
 
 @pytest.fixture

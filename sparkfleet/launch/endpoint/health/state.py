@@ -5,7 +5,7 @@ from __future__ import annotations
 import enum
 from dataclasses import dataclass
 
-from sparkfleet.door import expand_commands
+from sparkfleet.command_name import expand_commands
 
 
 class HealthState(enum.Enum):

@@ -64,7 +64,7 @@ class WatchReport:
 
 
 def parse_report(line: bytes) -> WatchReport:
-    """Return a report of `deployment/watch`; raises InvalidValueError or LookupError."""
+    """Return a report of `deployment/start_watch`; raises InvalidValueError or LookupError."""
     report = convert_mapping(parse_json(line))
     guard = report["guard"]
     return WatchReport(
@@ -153,7 +153,7 @@ class Watch:
             "health": health,
             "tick": target.tick,
         }
-        command = build_script_command("deployment/watch", request)
+        command = build_script_command("deployment/start_watch", request)
         channel = connection.open(command)
         self._channels.append(channel)
         channel.feed([command.stdin], end=False)  # a host that is lost now shows below
@@ -235,7 +235,7 @@ def _connect_anew(connection: Connection, error: UnreachableError) -> None:
 def _read_reports(connection: Connection, channel: Channel) -> Iterator[WatchReport]:
     try:
         for line in channel.lines(silence=SILENCE):
-            yield parse_answer(parse_report, line, connection.host.name, "deployment/watch")
+            yield parse_answer(parse_report, line, connection.host.name, "deployment/start_watch")
     except ChannelTimeoutError as error:
         raise SilentHostError(
             f"the host stopped answering ({SILENCE:.0f} s without a report)",

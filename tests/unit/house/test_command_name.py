@@ -1,4 +1,4 @@
-"""Commands in hints and help name the door that the user came through."""
+"""Commands in hints and help name the program that the user typed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from sparkfleet import door
+from sparkfleet import command_name
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import Problem, UsageError
 from sparkfleet.model import Outcome, Severity, Status, Verdict
@@ -18,20 +18,23 @@ from tests.source import list_nodes
 @pytest.fixture
 def invoke() -> Iterator[None]:
     """Let the user run `invoke`."""
-    door.set_door("invoke")
+    command_name.set_program_name("invoke")
     yield
-    door.set_door(door.DEFAULT)
+    command_name.set_program_name(command_name.DEFAULT)
 
 
 def test_a_command_names_the_installed_program_by_default() -> None:
-    assert door.command_name("cluster.up") == "sparkfleet cluster.up"
-    assert door.expand_commands("run {task:doctor}") == "run sparkfleet doctor"
+    assert command_name.name_command("cluster.up") == "sparkfleet cluster.up"
+    assert command_name.expand_commands("run {task:doctor}") == "run sparkfleet doctor"
 
 
 @pytest.mark.usefixtures("invoke")
 def test_a_command_names_invoke_in_a_checkout() -> None:
-    assert door.command_name("cluster.up") == "invoke cluster.up"
-    assert door.expand_commands("{task:lab.up} --hosts 2, {tp}") == "invoke lab.up --hosts 2, {tp}"
+    assert command_name.name_command("cluster.up") == "invoke cluster.up"
+    assert (
+        command_name.expand_commands("{task:lab.up} --hosts 2, {tp}")
+        == "invoke lab.up --hosts 2, {tp}"
+    )
 
 
 @pytest.mark.usefixtures("invoke")
@@ -54,14 +57,14 @@ def test_hints_and_fixes_are_expanded_wherever_they_are_shown() -> None:
 
 
 def _strings(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the texts among `nodes`; a call in an f-string stands for the door."""
+    """Yield the texts among `nodes`; a call in an f-string stands for the program."""
     for part in nodes:
         if isinstance(part, ast.Constant) and isinstance(part.value, str):
             yield part.value
 
 
 def _hints(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """Yield the texts of all hints and fixes; names in calls of `command_name` are no texts.
+    """Yield the texts of all hints and fixes; names in calls of `name_command` are no texts.
 
     A program for hosts has its hint under that key of its answer, or with its refusal.
     """
@@ -76,13 +79,13 @@ def _hints(nodes: Iterable[ast.AST]) -> Iterator[str]:
             named = {
                 text
                 for call in ast.walk(node.value)
-                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "command_name"
+                if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "name_command"
                 for text in _strings(ast.walk(call))
             }
             yield from (text for text in _strings(ast.walk(node.value)) if text not in named)
 
 
-def test_every_command_in_a_text_names_the_door() -> None:
+def test_every_command_in_a_text_names_the_program() -> None:
     tasks = "|".join(re.escape(name) for name in namespace.task_names)
     typed = re.compile(rf"\b(?:invoke|sparkfleet) (?:{tasks})\b")
     bare = re.compile(rf"(?<!\{{task:)(?<![\w.])(?:{tasks.replace('doctor|', '')})(?![\w.]*\w)")

@@ -29,15 +29,23 @@ from sparkfleet.doctor.signatures import (
     verbs,
     weights,
 )
-from sparkfleet.doctor.signatures.infrastructure import access, by_program, driver, hub, ray
+from sparkfleet.doctor.signatures.infrastructure import (
+    access,
+    by_program,
+    driver,
+    group,
+    hub,
+    processes,
+    ray,
+)
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 
 CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
     {
         "The fabric": fabric.ROWS,
-        "NCCL and RDMA": (*verbs.ROWS, *nccl.ROWS),
+        "NCCL and RDMA": (*verbs.ROWS, *group.ROWS, *nccl.ROWS),
         "Ray": ray.ROWS,
-        "The executors and the engine's processes": executor.ROWS,
+        "The executors and the engine's processes": (*executor.ROWS, *processes.ROWS),
         "Memory": memory.ROWS,
         "Models": model.ROWS,
         "Tokenizers": tokenizer.ROWS,

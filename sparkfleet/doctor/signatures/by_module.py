@@ -26,7 +26,7 @@ ROWS = (
         source="vLLM's config and engine/arg_utils.py, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        rare="It names the place of an exception that no other row explains.",
+        rare="Public logs that end in vLLM's options end in a message that has a row of its own.",
         sample=(
             '  File "/x/vllm/config/parallel.py", line 9, in __post_init__\n'
             "    raise ValueError(\n"
@@ -74,7 +74,6 @@ ROWS = (
         source="vLLM's model_executor/models, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        rare="It names the place of an exception that no other row explains.",
         sample=(
             '  File "/x/vllm/model_executor/models/a.py", line 9, in __init__\n'
             "    assert self.heads % tp == 0\n"
@@ -118,7 +117,6 @@ ROWS = (
         source="vLLM's transformers_utils/config.py, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        rare="It names the place of an exception that no other row explains.",
         sample=(
             '  File "/x/transformers/configuration_utils.py", line 9, in from_dict\n'
             "    config = cls(**config_dict)\n"

@@ -271,4 +271,40 @@ ROWS = (
         sample='exec: "/home/wso2carbon/docker-entrypoint.sh": permission denied: unknown.',
         near_miss='exec: "/entrypoint.sh": stat /entrypoint.sh: no such file or directory',
     ),
+    Signature(
+        id="docker-network-missing",
+        pattern=(
+            r"(?:[Ee]rror (?:response )?from daemon: |starting container failed: |network )"
+            r"(?:network )?(?P<name>[\w.-]{1,128}) (?:not found|declared as external, but could not"
+            r" be found)"
+        ),
+        cause="The container is to join the network {name}, which Docker on this host has not.",
+        fix=(
+            "Start it with `--network host`, as `{task:cluster.up}` does: NCCL and Ray need the "
+            "host's network. Otherwise `docker network create {name}`."
+        ),
+        source="vesoft-inc/nebula-console#59; 10up/wp-local-docker-v2#354; moby/moby#25503",
+        sample="docker: Error response from daemon: network sparknet not found.",
+        near_miss="Error response from daemon: manifest for vllm/vllm-openai:x not found",
+    ),
+    Signature(
+        id="docker-config-refused",
+        pattern=(
+            r"unable to configure the Docker daemon with file (?P<path>\S{1,200}): "
+            r"(?P<why>[^\n]{1,200})"
+        ),
+        cause="Docker does not start, since it rejects {path}: {why}.",
+        fix=(
+            "Correct the file on that host (`python3 -m json.tool {path}` shows an error of its "
+            "syntax; what is an option of dockerd in its unit may not be in the file too), then "
+            "run `sudo systemctl restart docker`."
+        ),
+        source="docker/for-linux#327; moby/moby#42948; haxorof/ansible-role-docker-ce#42",
+        leads_to=("docker-not-running", "service-failed"),
+        sample=(
+            "dockerd[32221]: unable to configure the Docker daemon with file /etc/docker/daemon"
+            ".json: invalid character '}' looking for beginning of object key string"
+        ),
+        near_miss="dockerd[1]: Loading containers: done. config file /etc/docker/daemon.json",
+    ),
 )

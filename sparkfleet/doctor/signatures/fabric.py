@@ -29,7 +29,10 @@ ROWS = (
             "recorded by this project with vLLM 0.20.2; spark-arena/sparkrun#135; "
             "vllm-project/vllm#40991"
         ),
-        rare="What follows, Gloo or NCCL without an address, has another fix on that host.",
+        rare=(
+            "vLLM logs it as a warning of the worker; reports quote what follows, Gloo or NCCL "
+            "without an address, whose own fix would not help."
+        ),
         near_miss="Overwriting environment variable PATH from '/usr/bin' to '/opt/bin'",
     ),
     Signature(
@@ -129,7 +132,10 @@ ROWS = (
             "spark-arena/sparkrun PR#219"
         ),
         role=FailureRole.WARNING,
-        rare="Only this line shows both addresses; ZMQ says that one cannot be assigned.",
+        rare=(
+            "Logs in public show it for one host, with a loopback address, which is right there; "
+            "those of two hosts quote ZMQ's error (queue-address-not-here)."
+        ),
         near_miss=(
             "DP group leader: node_rank=0, node_rank_within_dp=0, master_addr=127.0.0.1, "
             "mq_connect_ip=172.22.0.2 (local), world_size=2, local_world_size=2"
@@ -212,7 +218,10 @@ ROWS = (
         fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if intended.",
         source="NVIDIA/dgx-spark-playbooks nvidia/multi-sparks-through-switch/README.md",
         role=FailureRole.WARNING,
-        rare="A port at half its speed raises no error; only its speed shows it.",
+        rare=(
+            "A port at half its speed raises no error, and 100 Gb/s is the full speed of most "
+            "adapters in public reports: only a report on Sparks shows a fault."
+        ),
         near_miss="\tSpeed: 200000Mb/s",
     ),
     Signature(
@@ -248,7 +257,7 @@ ROWS = (
         fix="Remove that route from netplan: an address with /24 creates its own.",
         source="https://idzik.co/4xspark.html",
         role=FailureRole.WARNING,
-        rare="It is a line of a file: no program reports it as an error.",
+        rare="No program rejects this line of a file, so that no report of an error quotes it.",
         near_miss=(
             "- 192.168.100.10/24\n      routes:\n        - to: 192.168.101.0/24\n"
             "          via: 192.168.100.1"

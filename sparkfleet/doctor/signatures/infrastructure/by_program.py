@@ -21,7 +21,7 @@ ROWS = (
         source="rubenafo/docker-spark-cluster#5; moby/moby#42229",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        sample="docker: Error response from daemon: network sparknet not found.",
+        sample="docker: Error response from daemon: invalid volume specification.",
         near_miss="Response from daemon: OK",
     ),
     Signature(

@@ -131,6 +131,7 @@ ROWS = (
         pattern=(
             r"Failed to connect to GCS\b|Unable to connect to GCS at"
             r"|Couldn't reconnect to GCS server|Failed to send request to gcs\b"
+            r"|Timed out while waiting for GCS to become available"
             r"|GetTimeoutError: Failed to publish after retries: failed to connect to all addr"
         ),
         cause="Ray's head does not answer: it is down, or its port is blocked.",

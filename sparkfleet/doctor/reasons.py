@@ -14,10 +14,11 @@ _MOST_REASON_LINES = 40  # lines after an exception's head in which its reason i
 _MOST_BUILD_LINES = 400  # lines before it, the output of compilers
 _MOST_CHAIN = 4  # wrappers that are shown
 _EXCEPTION = re.compile(
-    r"(?!ray\.exceptions\.RayTaskError)[\w.]{0,120}?\b"
+    r"(?:\s{0,40}\| | )?"  # a group of exceptions; text that was pasted
+    r"(?:(?!ray\.exceptions\.RayTaskError)[\w.]{0,120}?\b"
     r"(?:[A-Z]\w{0,80}(?:Error|Exception|Timeout)|Exception)(?:\([^)]{0,200}\))?(?:: \S|:?$)"
     r"|(?:\w{1,40}\.){1,6}(?:exc|errors?|exceptions)\.[A-Z]\w{1,80}(?:: \S|:?$)"
-    r"|[\w ]{1,80}: error: \S"
+    r"|(?:Value error|Assertion failed), \S|[\w ]{1,80}: error: \S)"
 )
 # Lines of programs other than Python that say why they failed.
 _TOOL = re.compile(
@@ -55,6 +56,8 @@ _FOLLOWS = re.compile(
     r"|[Ww]ill ignore error|^Ignored error"
     r"|^SystemExit|^KeyboardInterrupt|^asyncio\.exceptions\.CancelledError"
 )
+# All that a log may have left of an exception of a worker.
+_QUOTED_ERROR = re.compile(r"Worker failed with error '[^']")
 _BARE = re.compile(r"[\w.]{1,120}:?")  # an exception that says nothing but its name
 _FRAME = re.compile(r'\s*File "')
 _MARKS = re.compile(r"[\s~^]*")
@@ -102,8 +105,14 @@ def find_first_error(log: str) -> ErrorLine | None:
     levels = (i for i, entry in enumerate(entries) if _is_error_event(entry, raw[i]))
     index = next(tools, None)
     index = next(levels, None) if index is None else index
+    index = _find_quoted_error(entries) if index is None else index
     index = _find_last_words(entries) if index is None else index
     return None if index is None else _create_line(entries, _follow_colon(entries, index))
+
+
+def _find_quoted_error(entries: Sequence[LogLine]) -> int | None:
+    """Return the line in which the driver quotes the exception of a worker."""
+    return next((i for i, entry in enumerate(entries) if _QUOTED_ERROR.search(entry.text)), None)
 
 
 def _follow_colon(entries: Sequence[LogLine], index: int) -> int:
@@ -224,7 +233,7 @@ def _is_tool_error(text: str) -> bool:
 def _is_error_event(entry: LogLine, raw: str) -> bool:
     if _TRACE.match(entry.text) or not (entry.level in _ERROR_LEVELS or _ERROR.search(raw)):
         return False
-    return not _is_consequence(entry.text)
+    return not _MARKS.fullmatch(entry.text) and not _is_consequence(entry.text)
 
 
 def _is_consequence(text: str) -> bool:

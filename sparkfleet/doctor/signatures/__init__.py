@@ -39,6 +39,7 @@ from sparkfleet.doctor.signatures.infrastructure import (
     ray,
 )
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+from sparkfleet.doctor.signatures.serving import adapters, requests, speculation
 
 CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
     {
@@ -50,6 +51,9 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
         "Models": model.ROWS,
         "Tokenizers": tokenizer.ROWS,
         "Options": options.ROWS,
+        "Adapters": adapters.ROWS,
+        "Speculative decoding": speculation.ROWS,
+        "Requests": requests.ROWS,
         "Kernels and CUDA graphs": kernels.ROWS,
         "Wheels and compilers": (*toolchain.ROWS, *packages.ROWS),
         "Images and containers": (*images.ROWS, *containers.ROWS),

@@ -121,4 +121,53 @@ ROWS = (
         sample="NotImplementedError: No compressed-tensors compatible scheme was found.",
         near_miss="Using scheme: CompressedTensorsW4A16Fp4",
     ),
+    Signature(
+        id="bitsandbytes-weights",
+        pattern=r"KeyError: '(?P<key>[\w.]{1,200}\.(?:SCB|absmax|quant_map|nested_absmax))'",
+        cause=(
+            "The checkpoint was saved with bitsandbytes ({key}), and vLLM reads it as another "
+            "quantization, or cannot read it for this model or with --tp."
+        ),
+        fix=(
+            "Set quantization: bitsandbytes and load-format: bitsandbytes in vllm_args; otherwise "
+            "use another quantization of the model (NVFP4, FP8, AWQ)."
+        ),
+        source="vllm-project/vllm#11010; Duxiaoman-DI/XuanYuan#46",
+        leads_to=("engine-start-failed",),
+        sample="KeyError: 'layers.0.mlp.down_proj.weight.absmax'",
+        near_miss="KeyError: 'layers.0.mlp.down_proj.weight'",
+    ),
+    Signature(
+        id="quantization-config-missing",
+        pattern=(
+            r"Cannot find the config file for (?P<method>\w{1,40})"
+            r"|Found multiple config files for (?:\w{1,40}): "
+            r"|Model quantization method is not specified in the config"
+        ),
+        cause=(
+            "vllm_args ask for a quantization ({method}) whose description the model's folder does "
+            "not have: these weights are not quantized that way."
+        ),
+        fix=(
+            "Remove quantization from vllm_args: vLLM reads the method from the checkpoint. To "
+            "quantize BF16 weights while they are loaded, set quantization: fp8."
+        ),
+        source="vllm-project/vllm#13612; vllm-project/vllm#1419",
+        leads_to=("options-refused",),
+        sample="ValueError: Cannot find the config file for gptq",
+        near_miss="Found the config file for gptq",
+    ),
+    Signature(
+        id="gguf-tensors-unmapped",
+        pattern=r"[Ff]ailed to map GGUF parameters? \(\d{1,9}\)",
+        cause="vLLM cannot assign the tensors of this GGUF file to those of the model.",
+        fix=(
+            "Serve the model in another format (safetensors, NVFP4, FP8, AWQ), or its GGUF file "
+            "with llama.cpp. `hf-config-path` and `tokenizer` must name the original model."
+        ),
+        source="vllm-project/vllm#38716; vllm-project/vllm-gguf-plugin#75",
+        leads_to=("engine-start-failed",),
+        sample="RuntimeError: Failed to map GGUF parameters (356): ['blk.0.ssm_a']",
+        near_miss="Mapped GGUF parameters (356)",
+    ),
 )

@@ -45,6 +45,26 @@ ROWS = (
         near_miss="Casting torch.bfloat16 to torch.float16.",
     ),
     Signature(
+        id="quantization-above-gpu",
+        pattern=(
+            r"[Qq]uantization (?:method \S{1,60}|scheme) is not supported for (?:', ')?the current "
+            r"GPU\. Min(?:imum)? capability: (?P<need>\d{1,4})\.(?: ', ')? ?"
+            r"Current capability: (?P<have>\d{1,4})"
+        ),
+        cause=(
+            "This quantization needs a GPU of capability {need}, and that of this host has {have} "
+            "(121 is a GB10)."
+        ),
+        fix="Use another quantization of the model on this host, or serve it on Sparks only.",
+        source="vllm-project/vllm#4202; vllm-project/vllm#14040",
+        leads_to=("engine-start-failed", "options-refused", "model-not-built"),
+        sample=(
+            "ValueError: The quantization method awq is not supported for the current GPU. Minimum "
+            "capability: 75. Current capability: 70."
+        ),
+        near_miss="The quantization method awq is supported",
+    ),
+    Signature(
         id="triton-shared-memory",
         pattern=(
             r"out of resource: shared memory, ?Required: (?P<need>\d{1,9}),? ?"

@@ -238,6 +238,45 @@ ROWS = (
         near_miss="Maximum concurrency for 262,144 tokens per request: 1.2x; max seq len (262144)",
     ),
     Signature(
+        id="mamba-block-above-batch",
+        pattern=(
+            r"In Mamba cache align mode, block_size \((?P<block>\d{1,9})\) must be <= "
+            r"max_num_batched_tokens \((?P<batch>\d{1,9})\)"
+        ),
+        cause=(
+            "Prefix caching of this hybrid model works in blocks of {block} tokens, and a batch "
+            "holds {batch}."
+        ),
+        fix=(
+            "Set max-num-batched-tokens to {block} or more in vllm_args, or "
+            "no-enable-prefix-caching: true."
+        ),
+        source="vllm-project/vllm PR#36734; vllm-project/vllm#36697",
+        rare="Only releases from 0.17 to 0.26 have it.",
+        leads_to=("config-invalid", "engine-start-failed"),
+        sample=(
+            "Assertion failed, In Mamba cache align mode, block_size (2096) must be <= "
+            "max_num_batched_tokens (2048). [type=assertion_error, input_value=x]"
+        ),
+        near_miss="Setting attention block size to 800 tokens; max_num_batched_tokens (2048)",
+    ),
+    Signature(
+        id="mamba-state-below-batch",
+        pattern=r"assert num_cache_lines >= batch",
+        cause=(
+            "CUDA graphs are captured for more requests (max-num-seqs) than the memory holds "
+            "states of the linear attention (Mamba, GDN) layers."
+        ),
+        fix=(
+            "Set max-num-seqs lower in vllm_args (16, say), raise gpu-memory-utilization, or use a "
+            "newer image, which says how many fit."
+        ),
+        source="vllm-project/vllm#34094; vllm-project/vllm PR#36639; vllm-project/vllm#35945",
+        leads_to=("engine-start-failed", "kernel-failed"),
+        sample="    assert num_cache_lines >= batch\n           ^^^^^^^^\nAssertionError",
+        near_miss="num_cache_lines=512 batch=16",
+    ),
+    Signature(
         id="mamba-blocks-few",
         pattern=(
             r"max_num_seqs \((?P<seqs>\d+)\) exceeds available Mamba cache blocks "

@@ -136,14 +136,14 @@ ROWS = (
         id="gguf-architecture",
         pattern=(
             r"GGUF model with architecture (?P<name>[\w.-]{1,60}) is not supported"
-            r"|Architecture (?P<other>[\w.-]{1,60}) not supported$"
+            r"|Architecture (?P<other>[\w.-]{1,60}) not supported$|Unknown gguf model_type: \w"
         ),
         cause="transformers, which reads GGUF files for vLLM, does not know the model's type.",
         fix=(
             "Serve the model in another format (safetensors, NVFP4, FP8, AWQ), or its GGUF file "
             "with llama.cpp."
         ),
-        source="vllm-project/vllm#30691; vllm-project/vllm#33229; vllm-project/vllm#42229",
+        source="vllm-project/vllm#30691; vllm-project/vllm#33229; vllm-project/vllm#15480",
         leads_to=("engine-start-failed", "config-invalid"),
         sample="ValueError: GGUF model with architecture minimax-m2 is not supported yet.",
         near_miss="GGUF model with architecture llama is loaded",

@@ -1,0 +1,1 @@
+"""Failures of what an engine serves: adapters, speculative decoding, requests."""

@@ -1,0 +1,64 @@
+"""Failures of LoRA adapters."""
+
+from __future__ import annotations
+
+from sparkfleet.doctor.signatures.row import Signature
+
+ROWS = (
+    Signature(
+        id="lora-module-unsupported",
+        pattern=(
+            r"[\w.]{1,200} is unsupported LoRA weight"
+            r"|While loading [^\n]{1,300}?, expected target modules in "
+        ),
+        cause=(
+            "The adapter changes parts of the model that vLLM takes no adapter for, such as the "
+            "embedding or lm_head, or its names are those of another library."
+        ),
+        fix=(
+            "Train it without modules_to_save and with target_modules that are linear layers, or "
+            "merge it into the model (PEFT's merge_and_unload) and serve the result without "
+            "lora-modules."
+        ),
+        source="vllm-project/vllm#32599; vllm-project/vllm#9280; vLLM's lora/lora_model.py, 0.28.0",
+        leads_to=("engine-start-failed",),
+        sample="ValueError: base_model.model.lm_head.base_layer.weight is unsupported LoRA weight",
+        near_miss="Loaded new LoRA adapter: name 'sql-lora', path '/models/sql'",
+    ),
+    Signature(
+        id="lora-model-unsupported",
+        pattern=(
+            r"No supported LoRA modules found in \w"
+            r"|Model \S{1,120} is not supported for LoRA\.|\w does not support LoRA\b(?! context)"
+        ),
+        cause="vLLM takes no LoRA adapters for this model, or not with this kernel of its experts.",
+        fix=(
+            "Merge the adapter into the model and serve the result without enable-lora. For a "
+            "mixture of experts try moe-backend: triton in vllm_args."
+        ),
+        source="vLLM's lora/model_manager.py and lora/layers/fused_moe.py, 0.28.0",
+        reported=False,
+        recorded=False,
+        sample="AssertionError: No supported LoRA modules found in NemotronHForCausalLM.",
+        near_miss="LoRA is supported for this model",
+    ),
+    Signature(
+        id="lora-places-full",
+        pattern=(
+            r"Number of requested (?:models|LoRAs) \(\d{1,9}\) is greater than the number of GPU "
+            r"(?:model|LoRA) slots \((?P<most>\d{1,9})\)|max_cpu_loras \(\d{1,9}\) must be >= "
+            r"max_loras \((?P<loras>\d{1,9})\)"
+        ),
+        cause="More adapters were asked for at once than vLLM keeps in memory.",
+        fix="Set max-loras, and max-cpu-loras at least as large, in vllm_args.",
+        source="vLLM's lora/worker_manager.py and config/lora.py, 0.28.0",
+        reported=False,
+        recorded=False,
+        leads_to=("config-invalid",),
+        sample=(
+            "RuntimeError: Number of requested LoRAs (5) is greater than the number of GPU LoRA "
+            "slots (4)."
+        ),
+        near_miss="Number of LoRAs: 4",
+    ),
+)

@@ -1,0 +1,120 @@
+"""Failures of requests: tool calls, grammars, images, and the parsers of answers."""
+
+from __future__ import annotations
+
+from sparkfleet.doctor.signatures.row import FailureRole, Signature
+
+ROWS = (
+    Signature(
+        id="mistral-tool-call-id",
+        pattern=(
+            r"[Tt]ool call id\b.{0,200}must be a-z, A-Z, 0-9, with a length of 9"
+            r"|[Tt]ool call IDs should be alphanumeric strings with length 9"
+        ),
+        cause=(
+            "A client sent a tool call whose id is not nine letters and digits, which Mistral's "
+            "models demand. The ids are those of the client, or of another model before."
+        ),
+        fix=(
+            "Make the client send ids of nine letters and digits, or set chat-template in "
+            "vllm_args to vLLM's examples/tool_chat_template_mistral.jinja, which shortens them "
+            "(with tokenizer-mode: hf)."
+        ),
+        source="vllm-project/vllm PR#12332; karthink/gptel#1203",
+        leads_to=("chat-template-failed",),
+        sample=(
+            "mistral_common.exceptions.InvalidFunctionCallException: Tool call id was call_1 but "
+            "must be a-z, A-Z, 0-9, with a length of 9."
+        ),
+        near_miss="Tool call id was abcdefghi",
+    ),
+    Signature(
+        id="parser-of-another-family",
+        pattern=(
+            r"(?:[Tt]ool |reasoning )[Pp]arser could not locate [^\n]{1,100}? in the tokenizer"
+            r"|ToolParser could not locate [^\n]{1,100}? in the tokenizer"
+            r"|\w parser could not locate the tool call token in the tokenizer"
+            r"|RuntimeError: \w{1,40}ReasoningParser reasoning parser"
+        ),
+        cause=(
+            "The parser for tool calls or reasoning is for another family of models: the model's "
+            "tokenizer does not have the words that it looks for."
+        ),
+        fix=(
+            "Set tool-call-parser or reasoning-parser in vllm_args to what the model's card names, "
+            "or remove it."
+        ),
+        source="vllm-project/vllm#9304; vllm-project/vllm#19729; vllm-project/recipes#515",
+        leads_to=("engine-start-failed",),
+        sample=(
+            "RuntimeError: Gemma4ReasoningParser reasoning parser could not locate think start/end "
+            "tokens in the tokenizer!"
+        ),
+        near_miss="Tool parser could not parse the arguments",
+    ),
+    Signature(
+        id="grammar-out-of-step",
+        pattern=(
+            r"Failed to advance FSM for request|grammar rejected tokens \["
+            r"|[Gg]rammar matcher .{0,60}(?:terminated|rejected)"
+        ),
+        cause=(
+            "The grammar of a structured answer or tool call did not follow what the model wrote; "
+            "the request fails or hangs. Speculative decoding, reasoning and asynchronous "
+            "scheduling cause it in some releases."
+        ),
+        fix=(
+            "Use an image with a newer vLLM; until then start without speculative-config, or with "
+            "no-async-scheduling: true in vllm_args, or another backend in "
+            "structured-outputs-config (guidance)."
+        ),
+        source="vllm-project/vllm#29379; vllm-project/vllm#53181; vllm-project/vllm#22513",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "Failed to advance FSM for request cmpl-4eb6 for tokens 4913. Please file an issue."
+        ),
+        near_miss="Compiled grammar for request cmpl-4eb6",
+    ),
+    Signature(
+        id="image-placeholders",
+        pattern=(
+            r"Attempted to assign [^\n]{0,200}?\d{1,9} multimodal tokens to \d{1,9} placeholders"
+            r"|Expected there to be \d{1,9} prompt (?:updates|replacements|placeholders) "
+            r"corresponding to \d{1,9} \w{1,20} items?"
+        ),
+        cause=(
+            "The prompt does not have as many places for images, video or sound as the request "
+            "needs."
+        ),
+        fix=(
+            "Send images by /v1/chat/completions, which writes the places; a client or a "
+            "chat-template in vllm_args must not write them itself. If it fails at the start, the "
+            "processor's files are of another version: stage them from the original model."
+        ),
+        source="vllm-project/vllm#18572; verl-project/verl#841; unslothai/unsloth#2430",
+        sample=(
+            "ValueError: Attempted to assign 25 + 25 + 25 = 75 multimodal tokens to 147 "
+            "placeholders"
+        ),
+        near_miss="Assigned 75 multimodal tokens",
+    ),
+    Signature(
+        id="image-processor-failed",
+        pattern=r"Failed to apply (?P<processor>\w{1,80}) on data=",
+        cause=(
+            "{processor} of transformers could not prepare an image, video or sound; the exception "
+            "before this line says why. At the start it is vLLM's own trial with a dummy."
+        ),
+        fix=(
+            "Use an image whose transformers is the one that vLLM was released with (engine_pip "
+            "must not replace it), and stage the processor's files of the original model. For text "
+            "alone set `limit-mm-per-prompt` to 0 for each kind."
+        ),
+        source="vllm-project/vllm#50706; vLLM's multimodal/processing/context.py, 0.28.0",
+        role=FailureRole.SYMPTOM,
+        rare="Most reports show the exception before it, which has rows of its own.",
+        leads_to=("engine-start-failed",),
+        sample="ValueError: Failed to apply PixtralProcessor on data={'text': '[IMG]'}",
+        near_miss="Applied PixtralProcessor on data",
+    ),
+)

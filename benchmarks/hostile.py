@@ -221,6 +221,10 @@ def list_inventories(size: int, path: Path) -> Inputs:
     ini = {"hosts": "spark%d x=1", "quoted": "s%d x='a b' y=[1]", "groups": "[g%d:children]"}
     for name, text in list_written(size, ini).items():
         yield f"INI, {name}", text, read_file(path / "hosts.ini", list_inventory)
+    words = number_lines("x%d='a b'", min(size, MB - 100)).replace("\n", " ")
+    yield "INI, one line", f"s1 {words}", read_file(path / "hosts.ini", list_inventory)
+    same = fill("x='a' ", min(size, MB - 100))
+    yield "INI, one name", f"s1 {same}", read_file(path / "hosts.ini", list_inventory)
 
 
 def list_recipes(size: int, path: Path) -> Inputs:

@@ -66,6 +66,12 @@ class Where:
         parts = [self.file, self.line, self.col]
         return ":".join(str(part) for part in parts if part is not None)
 
+    def move(self, columns: int) -> Where:
+        """Return the place so many columns further on the same line."""
+        return Where(
+            file=self.file, line=self.line, col=(self.col or 1) + columns, excerpt=self.excerpt
+        )
+
     def format_excerpt(self) -> str:
         """Return the excerpt with a caret under the column, or "" where nothing is to be seen."""
         if not (self.excerpt and self.excerpt.strip()):

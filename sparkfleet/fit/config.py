@@ -6,10 +6,9 @@ model in `text_config`; transformers 5 renamed `torch_dtype` to `dtype`.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from sparkfleet.errors import InputError
@@ -26,7 +25,7 @@ MOST_LAYERS = 10_000
 AGAIN = "download the file again; vLLM cannot read such a value"
 COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
-EXPERTS = re.compile("expert|moe", re.IGNORECASE)
+EXPERTS = ("expert", "moe")  # in any name or word of a model that has them
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
 
@@ -41,17 +40,19 @@ def parse_model_config(text: str, *, file: str = "config.json") -> Architecture:
         raise InputError(f"{file} is not JSON: {error}", hint="download the file again") from error
     if not isinstance(tree, dict):
         raise InputError(f"{file} is not a JSON object", hint="pass the config.json of the model")
-    return build_architecture(ConfigFields(tree=tree, file=file))
+    lower = text.lower()
+    dense = not any(word in lower for word in EXPERTS)
+    return build_architecture(ConfigFields(tree=tree, file=file), dense=dense)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class ConfigFields:
     """The fields of a config; each is looked up by several names, first in the language model."""
 
     tree: Mapping[str, Any]
     file: str
 
-    @property
+    @cached_property
     def text(self) -> Mapping[str, Any]:
         """The fields of the language model over those of the whole."""
         nested = [self.tree[key] for key in NESTED if isinstance(self.tree.get(key), dict)]
@@ -94,8 +95,8 @@ class ConfigFields:
             raise InputError(f"{self.file}: {names[0]}: {error}", hint=AGAIN) from error
 
 
-def build_architecture(fields: ConfigFields) -> Architecture:
-    """Return the architecture that `fields` describe."""
+def build_architecture(fields: ConfigFields, *, dense: bool) -> Architecture:
+    """Return the architecture that `fields` describe; `dense` where nothing names experts."""
     number = fields.number
     value = fields.value
     names = value("architectures")
@@ -119,7 +120,7 @@ def build_architecture(fields: ConfigFields) -> Architecture:
         tied=tied if isinstance(tied, bool) else None,
         activation=fields.string("mlp_hidden_act", "hidden_act", "hidden_activation"),
         experts=_parse_experts(fields) if number(*COUNTS) else None,
-        dense=EXPERTS.search(json.dumps(fields.tree)) is None,
+        dense=dense,
         tower=_parse_tower(fields.tree),
         **_parse_heads(fields),
         **_parse_attention(fields),

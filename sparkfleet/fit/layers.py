@@ -64,8 +64,9 @@ def is_indexed_latent(fields: Mapping[str, Any]) -> bool:
     sizes = (fields.get("kv_lora_rank"), fields.get("qk_rope_head_dim"))
     index = fields.get("index_head_dim")
     known = isinstance(index, int) and index > 0 and not index % INDEX_BLOCK
-    compressed = any(name.startswith("compress_ratio") and fields[name] for name in fields)
-    return family in INDEXED_FAMILIES and sizes == (512, 64) and known and not compressed
+    if family not in INDEXED_FAMILIES or sizes != (512, 64) or not known:
+        return False
+    return not _list_set_fields(fields, "compress_ratio")
 
 
 def is_key_indexed(fields: Mapping[str, Any]) -> bool:
@@ -73,8 +74,14 @@ def is_key_indexed(fields: Mapping[str, Any]) -> bool:
     family = str(fields.get("model_type", "")).removesuffix("_text")
     sizes = [fields.get(name) for name in ("indexer_head_dim", "indexer_compress_ratio")]
     known = all(isinstance(size, int) and size > 0 for size in sizes)
-    other = any(name.startswith(("index_", "compress_ratio")) and fields[name] for name in fields)
-    return family == KEY_INDEXED and known and fields.get("indexer_kv_heads") == 1 and not other
+    if family != KEY_INDEXED or not known or fields.get("indexer_kv_heads") != 1:
+        return False
+    return not _list_set_fields(fields, "index_", "compress_ratio")
+
+
+def _list_set_fields(fields: Mapping[str, Any], *prefixes: str) -> list[str]:
+    """Return the names with one of `prefixes` that have a value; of a file of any length."""
+    return [name for name in fields if name.startswith(prefixes) and fields[name]]
 
 
 def list_indexed_layers(fields: Mapping[str, Any], count: int) -> tuple[bool, ...]:
@@ -105,7 +112,7 @@ def find_sparse_fields(fields: Mapping[str, Any]) -> tuple[str, ...]:
         or families.is_known_sparse_family(fields)
     ):
         return ()
-    return tuple(sorted(name for name in fields if name.startswith(SPARSE) and fields[name]))
+    return tuple(sorted(_list_set_fields(fields, *SPARSE)))
 
 
 def read_layer_types(fields: Mapping[str, Any], count: int | None) -> tuple[str, ...] | None:

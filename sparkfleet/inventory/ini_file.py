@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import re
-import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+import warnings
+from collections.abc import Callable
 
 from sparkfleet.errors import Where
-from sparkfleet.inventory.ini_values import parse_value
+from sparkfleet.inventory.ini_values import parse_value, split_ini_line
 from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
 from sparkfleet.inventory.yaml_file import set_group_variables
 from sparkfleet.model import Value
@@ -19,19 +17,20 @@ from sparkfleet.yaml.source import Source
 
 SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
 CHILD = re.compile(r"([^:\]\s]+)\s*(?:#.*)?")
-SHELL_SYNTAX = frozenset("'\"\\#")
 SECTIONS_HINT = "sections are [name], [name:children] and [name:vars]"
 
 
 def read_ini(source: Source, tree: InventoryTree) -> None:
     """Add the hosts, groups and variables of `source` to `tree`, which keeps the problems."""
     reader = _IniReader(source, tree)
-    for number, line in enumerate(source.lines, 1):
-        text = line.strip()
-        if len(tree.problems) > MOST_PROBLEMS:
-            return
-        if text and text[0] not in ";#":
-            reader.read(text, source.where(number, len(line) - len(line.lstrip()) + 1))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SyntaxWarning)  # of values that are tried as Python
+        for number, line in enumerate(source.lines, 1):
+            text = line.strip()
+            if len(tree.problems) > MOST_PROBLEMS:
+                return
+            if text and text[0] not in ";#":
+                reader.read(text, source.where(number, len(line) - len(line.lstrip()) + 1))
     reader.finish()
 
 
@@ -102,7 +101,7 @@ class _IniReader:
 
     def _host(self, text: str, where: Where) -> None:
         try:
-            tokens = list(_split_tokens(text))
+            tokens = list(split_ini_line(text))
         except ValueError as failure:
             self._tree.add_problem(f"cannot be split into words: {failure}", where)
             return
@@ -121,39 +120,22 @@ class _IniReader:
     def _variables(self, tokens: list[tuple[str, int]], where: Where) -> Variables:
         variables: Variables = {}
         for token, offset in tokens:
-            place = replace(where, col=(where.col or 1) + offset)
-            name, value = self._assignment(token, place)
+            name, value = self._assignment(token, where, offset)
             if value is not None and name in variables:
-                self._tree.add_problem(f"duplicate key {name!r} on one line", place)
+                self._tree.add_problem(f"duplicate key {name!r} on one line", where.move(offset))
             elif value is not None:
                 variables[name] = value
         return variables
 
-    def _assignment(self, text: str, where: Where) -> tuple[str, Value | None]:
+    def _assignment(self, text: str, where: Where, offset: int = 0) -> tuple[str, Value | None]:
         name, equals, written = text.partition("=")
         if not equals:
             shown = "" if where.excerpt is None else f", saw {text!r}"  # it may be a password
-            self._tree.add_problem(f"expected name=value{shown}", where)
+            self._tree.add_problem(f"expected name=value{shown}", where.move(offset))
             return name, None
         try:
             data = parse_value(written.strip())
         except ValueError as failure:
-            self._tree.add_problem(f"{name.strip()}: {failure}", where)
+            self._tree.add_problem(f"{name.strip()}: {failure}", where.move(offset))
             return name, None
-        place = replace(where, col=(where.col or 1) + text.index("=") + 1)
-        return name.strip(), Value(data=data, where=place)
-
-
-def _split_tokens(text: str) -> Iterator[tuple[str, int]]:
-    """Yield the words of a line as a shell sees them, and the offset of each."""
-    if SHELL_SYNTAX.isdisjoint(text):
-        for match in re.finditer(r"\S+", text):
-            yield match[0], match.start()
-        return
-    stream = io.StringIO(text)
-    lexer = shlex.shlex(stream, posix=True)
-    lexer.whitespace_split = True
-    start = 0
-    while (token := lexer.get_token()) is not None:
-        yield token, start + len(text[start:]) - len(text[start:].lstrip())
-        start = stream.tell()
+        return name.strip(), Value(data=data, where=where.move(offset + len(name) + 1))

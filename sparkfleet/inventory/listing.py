@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 from sparkfleet.errors import InventoryError
+from sparkfleet.garbage_collection import pause_garbage_collection
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Inventory, Value
 from sparkfleet.spelling import did_you_mean
@@ -68,6 +69,7 @@ INTERNAL = frozenset(  # never shown by Ansible, wherever they are set
 )
 
 
+@pause_garbage_collection()
 def dump_inventory(inventory: Inventory) -> dict[str, Any]:
     """Return what ``ansible-inventory --list`` prints: groups, and `_meta` with all variables."""
     names = list_group_hosts(inventory, "all")

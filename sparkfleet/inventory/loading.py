@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.errors import InventoryError, Problem, Where
+from sparkfleet.garbage_collection import pause_garbage_collection
 from sparkfleet.inventory.checks import check_inventory
 from sparkfleet.inventory.membership import find_host_groups
 from sparkfleet.inventory.precedence import Resolver
@@ -15,6 +16,7 @@ from sparkfleet.inventory.tree import InventoryTree
 from sparkfleet.model import EMPTY, Group, Host, Inventory, Value
 
 
+@pause_garbage_collection()
 def load_inventory(sources: Sequence[str], *, extra_vars: Mapping[str, Any] = EMPTY) -> Inventory:
     """Return the inventory that `sources` make together, with every host's variables resolved.
 

@@ -50,6 +50,7 @@ class InventoryTree:
         self._edges: dict[tuple[str, str], Where] = {}
         self.origin: Variables = {}  # what every host of the file being read knows of it
         self.encrypted: list[str] = []  # files of Sparks that were passed over
+        self._full = False  # whether there are more hosts than MAX_HOSTS, which is said once
         self.add_group("all")
         self.add_group("ungrouped")
         self._attach_child("all", "ungrouped")
@@ -73,7 +74,9 @@ class InventoryTree:
             self.add_problem(f"host {pattern!r}: {failure}", where)
             return []
         if len(self.hosts) + len(names) > MAX_HOSTS:
-            self.add_problem(f"more than {MAX_HOSTS} hosts", where)
+            if not self._full:
+                self.add_problem(f"more than {MAX_HOSTS} hosts", where)
+            self._full = True
             return []
         self.groups[group].hosts.update(dict.fromkeys(names))
         return [self._host(name, port, where) for name in names]

@@ -48,6 +48,8 @@ class _PlaybookParser(TaskReader):
 
     def _plays(self, nodes: Sequence[positions.Node], inherited: Inherited) -> Iterator[Play]:
         for node in nodes:
+            if len(self.problems) >= positions.MOST_PROBLEMS:
+                return
             try:
                 yield self._play(self.mapping(node, "a play"), inherited)
             except InvalidNode:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import yaml
 
 from sparkfleet.errors import InputError, Problem, Where
+from sparkfleet.garbage_collection import pause_garbage_collection
 from sparkfleet.values import parse_json
 from sparkfleet.yaml.encryption import ELSEWHERE
 from sparkfleet.yaml.nodes import Entry, List, Map, Node, Scalar, Unsafe
@@ -47,6 +48,7 @@ def load_yaml(text: str | bytes, *, file: str, error: type[InputError] = InputEr
     return parse_yaml(decode_source(text, file=file, error=error), error=error)
 
 
+@pause_garbage_collection()
 def parse_yaml(
     source: Source, *, error: type[InputError] = InputError, most_values: int = MAX_VALUES
 ) -> Node:

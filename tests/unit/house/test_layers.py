@@ -12,7 +12,16 @@ from tests.source import PACKAGE, list_imports
 
 LAYERS = (
     ("command_name",),
-    ("errors", "files", "quantities", "regular_expressions", "safe_paths", "spelling", "values"),
+    (
+        "errors",
+        "files",
+        "garbage_collection",
+        "quantities",
+        "regular_expressions",
+        "safe_paths",
+        "spelling",
+        "values",
+    ),
     ("model", "resources"),
     ("verdicts",),
     ("commands", "variables", "vllm", "yaml"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import gc
 
 import pytest
 from hypothesis import given
@@ -20,6 +21,21 @@ def _problems(text: str | bytes) -> list[tuple[str, str]]:
     with pytest.raises(InputError) as refusal:
         _load(text)
     return [(str(problem.where), problem.message) for problem in refusal.value.problems]
+
+
+def test_no_garbage_is_collected_while_a_document_is_composed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    collected: list[bool] = []
+
+    def compose(text: str, **settings: object) -> None:
+        del text, settings
+        collected.append(gc.isenabled())
+
+    monkeypatch.setattr("yaml.compose", compose)
+    assert _load("a: 1\n").data is None
+    assert collected == [False]
+    assert gc.isenabled()
 
 
 def test_a_value_knows_its_place_and_its_line() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import subprocess
 import sys
@@ -11,6 +12,7 @@ import pytest
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
+from sparkfleet.inventory import loading, tree
 
 ROOT = Path(__file__).parents[3]
 
@@ -135,6 +137,42 @@ def test_a_yaml_file_of_another_shape_is_refused(text: str, expected: str, tmp_p
 def test_an_ini_file_of_another_shape_is_refused(text: str, expected: str, tmp_path: Path) -> None:
     [problem] = _refused(tmp_path / "hosts.ini", text)
     assert problem.startswith(expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [("hosts.ini", "s[1:3]\ns4\ns5\n"), ("hosts.yml", "a: {hosts: {'s[1:3]': , s4: , s5: }}\n")],
+)
+def test_more_hosts_than_are_read_are_one_problem(
+    name: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tree, "MAX_HOSTS", 3)
+    [problem] = _refused(tmp_path / name, text)
+    assert problem.endswith(": more than 3 hosts")
+
+
+def test_no_garbage_is_collected_while_an_inventory_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It took more than half of the time of a file of 1 MB."""
+    collected: list[bool] = []
+
+    def check(loaded: object) -> list[object]:
+        del loaded
+        collected.append(gc.isenabled())
+        return []
+
+    monkeypatch.setattr(loading, "check_inventory", check)
+    path = tmp_path / "hosts.yml"
+    path.write_text("a: {hosts: {s1: {x: 1}}}\n")
+    inventory.load_inventory([str(path)])
+    assert collected == [False]
+    assert gc.isenabled()
+
+
+def test_garbage_is_collected_again_after_an_inventory_is_refused(tmp_path: Path) -> None:
+    assert _refused(tmp_path / "hosts.yml", "a: [")
+    assert gc.isenabled()
 
 
 def test_a_file_that_is_not_an_inventory_is_refused_by_name(tmp_path: Path) -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import shlex
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory.ini_values import parse_value
+from sparkfleet.inventory.ini_values import parse_value, split_ini_line
 from sparkfleet.model import Inventory, Value
 
 
@@ -148,6 +151,14 @@ def test_a_dump_is_json_and_hides_what_ansible_keeps_to_itself(tmp_path: Path) -
         ("1_000", 1000),
         ("a b", "a b"),
         ("9" * 5000, "9" * 5000),
+        ("True # yes", True),
+        ("True-x", "True-x"),
+        ("Truest of all", "Truest of all"),
+        ("set()", []),
+        ("r'x'", "x"),
+        ("rack 3, left", "rack 3, left"),
+        ("0", 0),
+        ("1234567890123456789", 1234567890123456789),
     ],
 )
 def test_a_value_in_ini_is_a_python_literal_or_text(text: str, value: object) -> None:
@@ -158,6 +169,35 @@ def test_a_value_in_ini_is_a_python_literal_or_text(text: str, value: object) ->
 def test_a_literal_that_python_cannot_hold_is_refused() -> None:
     with pytest.raises(ValueError, match="is not a valid value: unhashable"):
         parse_value("{[]: 1}")
+
+
+def test_a_value_of_many_hosts_is_parsed_once_and_each_has_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    parsed: list[str] = []
+
+    def parse(text: str) -> list[object]:
+        parsed.append(text)
+        return [text]
+
+    monkeypatch.setattr("ast.literal_eval", parse)
+    first, *others = (parse_value("[7, 'of many hosts']") for _ in range(5))
+    first.append("changed")
+    assert parsed == ["[7, 'of many hosts']"]
+    assert others == [["[7, 'of many hosts']"]] * 4
+
+
+@given(st.text(alphabet="ab= \t'\"\\#", max_size=20))
+def test_the_words_of_an_ini_line_are_those_of_a_shell(text: str) -> None:
+    try:
+        expected = shlex.split(text, comments=True)
+    except ValueError:
+        with pytest.raises(ValueError, match=r"No (closing quotation|escaped character)"):
+            list(split_ini_line(text))
+        return
+    words = list(split_ini_line(text))
+    assert [word for word, _ in words] == expected
+    assert all(word.startswith(text[at]) or text[at] in "'\"\\" for word, at in words)
 
 
 def test_a_graph_that_would_never_end_is_refused(tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ import pytest
 from sparkfleet.errors import PlaybookError, Problem
 from sparkfleet.playbook.parse import MOST_TASKS, load_playbook
 from sparkfleet.playbook.syntax import Block, Play, Task, every_task, strip_positions
+from sparkfleet.yaml.positions import MOST_PROBLEMS
 
 SHIPPED = Path(__file__).parents[3] / "playbooks"
 
@@ -257,6 +258,12 @@ def test_facts_are_not_gathered_behind_ones_back(tmp_path: Path) -> None:
     text = "- hosts: a\n  gather_facts: {}\n  tasks:\n    - survey:\n"
     assert load_playbook(_write(tmp_path, text.format("false")))
     assert "write a task `gather_facts:`" in str(_fails(tmp_path, text.format("true")))
+
+
+def test_of_plays_that_are_none_the_first_thousand_are_reported(tmp_path: Path) -> None:
+    problems = _fails(tmp_path, "- a\n" * 3000).problems
+    assert len(problems) == MOST_PROBLEMS
+    assert [problem.where and problem.where.line for problem in problems[:2]] == [1, 2]
 
 
 @pytest.mark.parametrize("line", ["- debug: {msg: x}", "- cluster_up:"])

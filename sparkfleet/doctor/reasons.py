@@ -37,6 +37,7 @@ _TOOL = re.compile(
     r"|!{3,} (?:Segfault|Illegal)|\*\*\* (?:SIG(?!TERM|INT)\w{3,6}|Aborted)|Fatal Python error: "
     r"|terminate called after throwing|\s*what\(\):\s+\S"
     r"|\[ALERT\] .{0,60}: \S|CMake Error\b|ninja: error: |\w{2,20}: command not found"
+    r"|(?:mpirun|mpiexec|prterun) noticed that process |(?:ORTE|PRTE) (?:was unable|does not know)"
     r"|Failed to initialize NVML: |NVRM: |NCCL WARN |.{0,200} NCCL WARN "
 )
 _TOOL_CONSEQUENCE = re.compile(r"collect2: error|ninja: build stopped|make\S*: \*\*\* |FAILED: ")

@@ -37,6 +37,7 @@ from sparkfleet.doctor.signatures.infrastructure import (
     hub,
     processes,
     ray,
+    ray_processes,
 )
 from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
 from sparkfleet.doctor.signatures.serving import adapters, requests, speculation
@@ -45,7 +46,7 @@ CHAPTERS: Mapping[str, tuple[Signature, ...]] = MappingProxyType(
     {
         "The fabric": fabric.ROWS,
         "NCCL and RDMA": (*verbs.ROWS, *group.ROWS, *nccl.ROWS),
-        "Ray": ray.ROWS,
+        "Ray": (*ray.ROWS, *ray_processes.ROWS),
         "The executors and the engine's processes": (*executor.ROWS, *processes.ROWS),
         "Memory": memory.ROWS,
         "Models": model.ROWS,

@@ -93,13 +93,16 @@ ROWS = (
         pattern=(
             r"\bnvidia-container-(?:runtime(?:-hook)?|cli|toolkit)\\?\"?: (?:executable file not "
             r"found|no such file)|No help topic for 'prestart'|find runc path: exec:"
+            r"|no runtime binary found from candidate list"
+            r"|nvidia-container-cli: error while loading shared libraries"
         ),
         cause=(
-            "Parts of NVIDIA's container toolkit are missing on this host, or come from different "
-            "versions."
+            "Parts of NVIDIA's container toolkit, or runc, are missing on this host, or come from "
+            "different versions."
         ),
         fix=(
-            "Install it anew there: `sudo apt install --reinstall nvidia-container-toolkit`, then "
+            "Install Docker itself and the toolkit anew there (`sudo apt install --reinstall "
+            "nvidia-container-toolkit libnvidia-container-tools libnvidia-container1`), then "
             "`sudo nvidia-ctk runtime configure --runtime=docker` and `sudo systemctl restart "
             "docker`."
         ),

@@ -150,4 +150,19 @@ ROWS = (
         ),
         near_miss="Using the spawn start method for multiprocessing",
     ),
+    Signature(
+        id="follower-serves",
+        pattern=r"collective_rpc should not be called on follower node",
+        cause=(
+            "A host other than the first runs an engine of its own, although it has only to follow "
+            "(--node-rank above 0): it was started without --headless, or by `python -m "
+            "vllm.entrypoints.openai.api_server`, which ignores it."
+        ),
+        fix="Start it with `vllm serve --headless`, as `{task:cluster.up}` does.",
+        source="vllm-project/vllm PR#36875",
+        rare="`vllm serve --headless` does not come here; few start a second host otherwise.",
+        leads_to=("engine-start-failed",),
+        sample="AssertionError: collective_rpc should not be called on follower node",
+        near_miss="Launching vLLM headless multiproc executor, with head node 10.0.0.1:29501",
+    ),
 )

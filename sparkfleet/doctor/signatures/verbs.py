@@ -166,7 +166,7 @@ ROWS = (
         id="rdma-retry-exceeded",
         pattern=(
             r"IBV_WC_RETRY_EXC_ERR|Got completion .{0,120}(?:with error |status=)12\b"
-            r"|Failed status 12\b|transport retry count(?:er)? exceeded"
+            r"|Failed status 12\b|\bCQ state error: 12\b|transport retry count(?:er)? exceeded"
         ),
         cause="Packets to the other host were lost: no ARP entry, or different MTUs.",
         fix="Run `{task:links.verify}`: it pings every rail and compares every MTU.",

@@ -199,4 +199,25 @@ ROWS = (
         sample="rmmod: ERROR: Module nvidia_drm is in use",
         near_miss="rmmod: ERROR: Module nouveau is not currently loaded",
     ),
+    Signature(
+        id="cuda-system-not-ready",
+        pattern=(
+            r"(?i)\bsystem not yet initialized|CUDA_ERROR_SYSTEM_NOT_READY|cudaErrorSystemNotReady"
+        ),
+        cause=(
+            "CUDA waits for a part of the machine that has not started (802): on a machine with "
+            "NVSwitch its fabric manager, which a Spark does not have or need."
+        ),
+        fix=(
+            "With NVSwitch install and start nvidia-fabricmanager in the version of the driver. "
+            "Reboot a Spark; if it comes back, install its driver anew."
+        ),
+        source=(
+            "pytorch/pytorch#35710; pytorch/pytorch#167537; huggingface/huggingface_hub#4134; "
+            "ollama/ollama#11963"
+        ),
+        leads_to=("gpu-not-visible", "symmetric-memory-failed", "engine-start-failed"),
+        sample="RuntimeError: CUDA driver error: system not yet initialized",
+        near_miss="CUDA error: the system is initialized",
+    ),
 )

@@ -168,6 +168,7 @@ ROWS = (
         id="collective-watchdog",
         pattern=(
             r"Watchdog caught collective operation timeout|(?i:\bwatchdog\b.{0,60}\b600\b)"
+            r"|(?:Exception|error)\b.{0,60} detected by watchdog at work|Timeout at NCCL work: \d"
             r"|ProcessGroupNCCL's watchdog got stuck|\bHeartbeat monitor timed out"
         ),
         cause="A collective timed out: another rank was compiling a kernel, or is dead.",
@@ -213,5 +214,28 @@ ROWS = (
         source="PyTorch's own message",
         role=FailureRole.SYMPTOM,
         near_miss="The client socket has connected to [spark0]:29501",
+    ),
+    Signature(
+        id="mpi-daemon-not-started",
+        pattern=(
+            r"(?:ORTE|PRTE|prterun|mpirun) was unable to (?:reliably )?start (?:one or more "
+            r"daemons|the daemon)"
+        ),
+        cause=(
+            "mpirun could not start its daemon on another host: no SSH to it by that name, no "
+            "Open MPI in the PATH of a shell without login there, or no way back to this host."
+        ),
+        fix=(
+            "Read the line before it, which often is ssh's; `ssh HOST which orted` must work "
+            "without a password. Give mpirun `--mca btl_tcp_if_include` and `--mca "
+            "oob_tcp_if_include` with the interface of the fabric."
+        ),
+        source=(
+            "awslabs/awsome-distributed-ai#868; Azure/aks-rdma-infiniband#30; "
+            "triton-inference-server/tensorrtllm_backend#698"
+        ),
+        role=FailureRole.SYMPTOM,
+        sample="ORTE was unable to reliably start one or more daemons.",
+        near_miss="mpirun was unable to find the specified executable file",
     ),
 )

@@ -70,18 +70,24 @@ ROWS = (
         near_miss="RuntimeError: pidfd_getfd: Bad file descriptor",
     ),
     Signature(
-        id="symmetric-memory-across-hosts",
-        pattern=r"(?i:Failed to send fd): (?P<why>No such file or directory|Connection refused)",
+        id="symmetric-memory-failed",
+        pattern=(
+            r"(?i:Failed to send fd): (?P<why>No such file or directory|Connection refused)"
+            r"|_SymmetricMemory\.rendezvous\(.{0,120}\n(?:[ ~^]{1,200}\n)?"
+            r"RuntimeError: (?P<error>CUDA driver error: .{1,100})"
+        ),
         cause=(
-            "PyTorch's symmetric memory passes file descriptors between its ranks, which works "
-            "on one host only ({why})."
+            "PyTorch's symmetric memory cannot be used between these ranks: it needs GPUs of one "
+            "host that reach each other's memory."
         ),
         fix=(
             "Set VLLM_ALLREDUCE_USE_SYMM_MEM: 0 in vllm_env; between Sparks, which share no "
             "NVLink, NCCL does the same work."
         ),
-        source="pytorch/pytorch#171495; pytorch/pytorch PR#194912",
-        rare="vLLM uses symmetric memory on one host only, as do most other programs.",
+        source=(
+            "pytorch/pytorch#171495; pytorch/torchtitan#1475; vllm-project/vllm#25937; "
+            "pytorch/pytorch PR#194912"
+        ),
         leads_to=("engine-start-failed",),
         sample="RuntimeError: Failed to send fd: No such file or directory",
         near_miss="failed to send fdb dump request: No such file or directory",

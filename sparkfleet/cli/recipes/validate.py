@@ -11,7 +11,7 @@ from typing import Any
 from sparkfleet.cli.recipes.options import ValidateOptions
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
-from sparkfleet.errors import Problem, RecipeError, UsageError
+from sparkfleet.errors import InputError, Problem, RecipeError, UsageError
 from sparkfleet.launch import staged_paths
 from sparkfleet.launch.preflight.folder_checks import check_folder
 from sparkfleet.model import Host, Severity, Verdict
@@ -86,12 +86,18 @@ def _check_recipe(name: str, options: ValidateOptions) -> RecipeReport:
         return RecipeReport(name=name, problems=error.problems)
     facts = ObservedFacts(vllm=options.vllm, source="as given")
     verdicts: tuple[Verdict, ...] = ()
+    findings = tuple(run_recipe_rules(recipe, tp=options.tp, pp=options.pp, facts=facts))
     if options.folder is not None:
         size = max(options.tp, recipe.tp_min or 1)
-        facts, verdicts = check_folder(recipe, options.folder, facts, tp=size, pp=options.pp)
+        try:
+            facts, verdicts = check_folder(recipe, options.folder, facts, tp=size, pp=options.pp)
+        except InputError:  # of an option that the rules refuse by its place, or of the folder
+            if not any(finding.severity is Severity.ERROR for finding in findings):
+                raise
+        findings = tuple(run_recipe_rules(recipe, tp=options.tp, pp=options.pp, facts=facts))
     return RecipeReport(
         name=name,
-        findings=tuple(run_recipe_rules(recipe, tp=options.tp, pp=options.pp, facts=facts)),
+        findings=findings,
         verdicts=verdicts,
         problems=_find_undeclared(recipe),
     )

@@ -5,16 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.vllm.options import VllmOption, parse_human_readable_int
+from sparkfleet.vllm.releases import parse_version
 
 AUTO = ("auto", "-1")  # the longest that fits
 CUDA_GRAPHS = ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise")
 # Methods whose draft is a model of its own; others guess from the prompt or from the model itself.
 OF_A_MODEL = ("eagle", "eagle3", "dflash", "draft_model", "medusa", "mlp_speculator")
 COUNTED = ("draft_model", "eagle", "eagle3", "ngram", "ngram_gpu")  # their draft names no number
+NAMED_BY_MODEL = ("eagle-", "eagle3", "mtp", "medusa", "speculator")  # vLLM guesses the method
+COUNT = "num_speculative_tokens"
+NO_DRAFT_MODELS_UNTIL = Version("0.14.1")
+MTP_LAST = Version("0.32.0")  # the newest whose source was read
 WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix", "extract_hidden_states", "custom_class", "dspark")
 
 
@@ -141,6 +148,7 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
             where=where,
             fix="write 1 or more, or remove speculative-config",
         )
+    yield from _check_draft_start(method, context)
     if tokens is None and method in COUNTED:
         yield RuleFinding(
             subject="num_speculative_tokens",
@@ -167,6 +175,42 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
             fix="rename it to draft_tensor_parallel_size",
         )
     yield from _check_draft_method(method, context)
+
+
+def _check_draft_start(method: str, context: RuleContext) -> Iterator[RuleFinding]:
+    """Check what vLLM computes from the draft before it looks at its config."""
+    draft, version = context.draft, parse_version(context.version)
+    where = context.at("speculative-config")
+    counted = any(str(key).replace("-", "_").startswith(COUNT[:-1]) for key in draft)
+    if method.endswith("mtp") and not (counted and draft.get(COUNT, 1)):
+        yield RuleFinding(
+            subject="num_speculative_tokens",
+            expected="a number of tokens: vLLM compares it with 1 before it has a default",
+            seen="none",
+            where=where,
+            fix="add num_speculative_tokens to speculative-config; try 1 to 3",
+            severity=Severity.WARNING if version is None or version > MTP_LAST else Severity.ERROR,
+        )
+    ranks = draft.get("draft_tensor_parallel_size")
+    if type(ranks) is int and ranks not in (1, context.tp) and method != "draft_model":
+        yield RuleFinding(
+            subject="draft_tensor_parallel_size in speculative-config",
+            expected=f"1 or {context.tp}, as --tp",
+            seen=str(ranks),
+            where=where,
+            fix="take draft_tensor_parallel_size out",
+        )
+    named = any(word in str(draft.get("model") or "").lower() for word in NAMED_BY_MODEL)
+    guessed = not method and bool(draft.get("model")) and not named
+    if version and version <= NO_DRAFT_MODELS_UNTIL and (method == "draft_model" or guessed):
+        yield RuleFinding(
+            subject="speculative-config",
+            expected="another method: draft models came with vLLM 0.16",
+            seen=f"{method or 'no method'} with {context.version}",
+            where=where,
+            fix="name the draft's method (eagle3, mtp), take ngram, or run a later vLLM",
+            severity=Severity.ERROR if method else Severity.WARNING,
+        )
 
 
 def _check_draft_method(method: str, context: RuleContext) -> Iterator[RuleFinding]:
@@ -219,7 +263,8 @@ RULES = (
     Rule(
         id="draft",
         why="vLLM exits when it reads its options: it cannot make the draft of them",
-        source="vLLM's config/speculative.py, 0.32.0",
+        source="vLLM's config/speculative.py, 0.11 to 0.32; vllm-project/vllm#55323, "
+        "vllm-project/vllm#31883",
         find=_check_draft,
     ),
     Rule(

@@ -24,7 +24,7 @@ from sparkfleet.recipes.rules import (
     values,
     versions,
 )
-from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations
+from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations, companions
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.spelling import suggest_similar
@@ -44,6 +44,7 @@ TOPICS = (
     typed,
     bounds,
     combinations,
+    companions,
     nested,
     checkpoints,
     caches,

@@ -15,11 +15,13 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
-from sparkfleet.vllm.options import VllmOption
+from sparkfleet.vllm.options import ATTACHED, SHORT_NAMES, VllmOption
 from sparkfleet.vllm.owned_options import find_option_owner
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
+ONE_WORD = re.compile(r"--[A-Za-z][\w.-]*")
+SINGLE_DASH = re.compile(r"-([A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)+)(?=[=.]|$)")
 BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
 
@@ -155,7 +157,41 @@ def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
+def _check_words(context: RuleContext) -> Iterator[RuleFinding]:
+    """Check the spelling of words of a command line; a name alone is taken from its dashes."""
+    for index, written in enumerate(context.settings.value("vllm_raw_args") or ()):
+        word = str(written)
+        if problem := _find_word_problem(word):
+            expected, fix = problem
+            yield RuleFinding(
+                subject="vllm_raw_args",
+                expected=expected,
+                seen=word[:80],
+                where=context.settings.origin("vllm_raw_args", str(index)),
+                fix=fix,
+            )
+
+
+def _find_word_problem(word: str) -> tuple[str, str] | None:
+    """Return what argparse does not take in a word that is meant as an option, and the fix."""
+    name, _, value = word.partition(" ")
+    if word.startswith("--") and value and "=" not in name and ONE_WORD.fullmatch(name):
+        fix = f'write two words: "{name}", "{value.strip()[:40]}"; or one line in vllm_args'
+        return "an option and its value as two words", fix
+    short = SINGLE_DASH.match(word)
+    if short and short[1] not in SHORT_NAMES and not ATTACHED.fullmatch(word.partition("=")[0]):
+        return "two dashes before a long name", f"write -{word}"
+    return None
+
+
 RULES = (
+    Rule(
+        id="word",
+        why='vLLM exits with "unrecognized arguments"',
+        source="vLLM's argument parser (argparse); vllm-project/vllm#22072, "
+        "vllm-project/vllm#46325",
+        find=_check_words,
+    ),
     Rule(
         id="option",
         why='vLLM exits with "unrecognized arguments"',

@@ -31,6 +31,8 @@ UNSTAGED = (  # classes without SupportsPP in every release from 0.10.2 to 0.32.
     "Zamba2ForCausalLM",
 )
 DRAFTS_STAGED_SINCE = Version("0.31.0")  # vllm#50514 and others
+UNIFIED_LAST = Version("0.26.0")  # unify_hybrid_kv_cache_specs
+HYBRID_WHOLE_UNTIL = Version("0.25.1")  # HybridKVCacheCoordinator
 HYBRID_TRANSFER_SINCE = Version("0.22.0")
 LOOKUPS = ("ngram", "[ngram]", "ngram_gpu", "suffix")
 MOE_RANK = 128
@@ -198,6 +200,35 @@ def _check_hybrid(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
+def _check_hybrid_cache(context: RuleContext) -> Iterator[RuleFinding]:
+    """Check what divides or joins the KV cache of layers that keep states of a fixed size."""
+    if not context.facts.checkpoint.hybrid:
+        return
+    unified = context.enabled_option("disable-hybrid-kv-cache-manager")
+    version = parse_version(context.version)
+    if unified is not None:
+        known = version is not None and version <= UNIFIED_LAST
+        yield RuleFinding(
+            subject=unified.flag,
+            expected="left out, for a model whose layers keep states of a fixed size",
+            seen="given",
+            where=unified.where,
+            fix="remove disable-hybrid-kv-cache-manager",
+            severity=Severity.ERROR if known else Severity.WARNING,
+        )
+    shared = context.option("decode-context-parallel-size")
+    prefixes = context.enabled_option("enable-prefix-caching")
+    old = version is not None and version <= HYBRID_WHOLE_UNTIL
+    if shared is not None and (read_count(shared) or 1) > 1 and prefixes is not None and old:
+        yield RuleFinding(
+            subject=shared.flag,
+            expected="left out, with prefix caching of such a model before vLLM 0.26",
+            seen=str(shared.value),
+            where=shared.where,
+            fix="remove decode-context-parallel-size or enable-prefix-caching",
+        )
+
+
 def _check_expert_adapters(context: RuleContext) -> Iterator[RuleFinding]:
     rank, facts = context.option("max-lora-rank"), context.facts.checkpoint
     count = read_count(rank)
@@ -267,6 +298,13 @@ RULES = (
         why="vLLM crashes while it starts: connectors did not know these states",
         source="vllm-project/vllm#49537, for 0.18 and 0.21",
         find=_check_hybrid,
+    ),
+    Rule(
+        id="hybrid_cache",
+        why="vLLM stops while it starts: it cannot unify the cache of these layers, or divide it",
+        source="vLLM's v1/core/kv_cache_utils.py and kv_cache_coordinator.py, 0.10 to 0.26; "
+        "vllm-project/vllm#40585, 1CatAI/1Cat-vLLM#15",
+        find=_check_hybrid_cache,
     ),
     Rule(
         id="expert_adapters",

@@ -1,0 +1,173 @@
+"""Options that need another one, and words that argparse does not take, from public reports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparkfleet.recipes.rules import CheckpointFacts, ObservedFacts
+from tests.judged import Recipes
+
+RULES = (
+    *("needs", "overlap", "partial_prefills", "async_start", "mega_experts", "custom_ops"),
+    *("context_shares", "draft", "hybrid_cache", "word"),
+)
+HYBRID = ObservedFacts(checkpoint=CheckpointFacts(model_type="qwen3_5_text", hybrid=True))
+ADAPTIVE = {"method": "mtp", "num_speculative_tokens": 2, "disable_padded_drafter_batch": True}
+
+
+@pytest.fixture
+def recipes(tmp_path: Path) -> Recipes:
+    return Recipes(tmp_path)
+
+
+def _build(vllm: str, args: dict[str, Any], **more: Any) -> dict[str, Any]:
+    options = {key.replace("_", "-"): value for key, value in args.items()}
+    image = f"vllm/vllm-openai:v{vllm}-cu130" if vllm else "a/b:c"
+    return {"vllm_model": "a/b", "vllm_args": options, "engine_image": image, **more}
+
+
+@pytest.mark.parametrize(
+    ("vllm", "args", "found"),
+    [
+        ("0.20.2", {"enable_log_outputs": True}, {"needs": "error"}),
+        ("0.20.2", {"enable_log_outputs": True, "enable_log_requests": True}, {}),
+        ("", {"enable_log_outputs": True}, {"needs": "warning"}),
+        ("0.24.0", {"enable_elastic_ep": True}, {"needs": "error"}),
+        ("0.28.0", {"numa_bind_nodes": "0"}, {"needs": "error"}),
+        ("0.28.0", {"numa_bind_nodes": "0", "numa_bind": True}, {}),
+        ("0.28.0", {"mamba_ssu_algorithm": "simple"}, {"needs": "error"}),
+        ("0.28.0", {"mamba_ssu_algorithm": "simple", "mamba_backend": "flashinfer"}, {}),
+        ("0.28.0", {"mm_shm_cache_max_object_size_mb": 64}, {"needs": "error"}),
+        ("0.28.0", {"mm_shm_cache_max_object_size_mb": 128}, {}),  # the default
+        (
+            "0.28.0",
+            {"mm_shm_cache_max_object_size_mb": 64, "mm_processor_cache_type": "shm"},
+            {},
+        ),
+        ("0.24.0", {"enable_dbo": True}, {"overlap": "error"}),
+        ("0.24.0", {"enable_dbo": True, "all2all_backend": "deepep_low_latency"}, {}),
+        ("0.19.1", {"max_num_partial_prefills": 4}, {"partial_prefills": "error"}),
+        ("0.19.1", {"max_num_partial_prefills": 1}, {}),
+        ("0.28.0", {"max_num_partial_prefills": 4}, {}),  # removed: the rule `option` finds it
+        ("0.28.0", {"moe_backend": "deep_gemm_mega_moe"}, {"mega_experts": "error"}),
+        ("0.28.0", {"moe_backend": "deep_gemm_mega_moe", "enable_expert_parallel": True}, {}),
+        ("0.28.0", {"moe_backend": "marlin"}, {}),
+        (
+            "0.28.0",
+            {"compilation_config": {"custom_ops": ["all", "none"]}},
+            {"custom_ops": "error"},
+        ),
+        ("0.28.0", {"compilation_config": {"custom_ops": ["none", "+rms_norm"]}}, {}),
+        ("0.28.0", {"prefill_context_parallel_size": 2}, {"context_shares": "error"}),
+        ("0.28.0", {"prefill_context_parallel_size": 1}, {}),
+        ("0.28.0", {"speculative_config": {"method": "mtp"}}, {"draft": "error"}),
+        ("", {"speculative_config": {"method": "mtp"}}, {"draft": "warning"}),
+        ("0.28.0", {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}}, {}),
+        (
+            "0.13.0",
+            {"speculative_config": {"model": "a/small", "num_speculative_tokens": 5}},
+            {"draft": "warning"},
+        ),
+        (
+            "0.13.0",
+            {"speculative_config": {"model": "a/llama-eagle3", "num_speculative_tokens": 5}},
+            {},
+        ),
+        (
+            "0.16.0",
+            {"speculative_config": {"model": "a/small", "num_speculative_tokens": 5}},
+            {},
+        ),
+    ],
+)
+def test_an_option_needs_its_companion(
+    recipes: Recipes, vllm: str, args: dict[str, Any], found: dict[str, str]
+) -> None:
+    assert recipes.found(_build(vllm, args), among=RULES) == found
+
+
+@pytest.mark.parametrize(
+    ("vllm", "tp", "more", "found"),
+    [
+        ("0.20.2", 2, {}, {"async_start": "error"}),  # Ray is the default for several hosts
+        ("0.20.2", 1, {}, {}),
+        ("0.20.2", 2, {"vllm_executor": "mp"}, {}),
+        ("0.20.2", 2, {"vllm_env": {"VLLM_USE_RAY_V2_EXECUTOR_BACKEND": "1"}}, {}),
+        ("0.21.0", 2, {}, {}),
+        ("0.10.2", 2, {}, {}),
+    ],
+    ids=["ray", "one rank", "mp", "ray v2", "since 0.21", "0.10"],
+)
+def test_asynchronous_scheduling_does_not_start_with_an_older_ray_executor(
+    recipes: Recipes, vllm: str, tp: int, more: dict[str, Any], found: dict[str, str]
+) -> None:
+    recipe = _build(vllm, {"async_scheduling": True}, **more)
+    assert recipes.found(recipe, among=RULES, tp=tp) == found
+
+
+def test_asynchronous_scheduling_does_not_start_with_drafts_that_are_not_padded(
+    recipes: Recipes,
+) -> None:
+    recipe = _build("0.28.0", {"async_scheduling": True, "speculative_config": ADAPTIVE})
+    assert recipes.found(recipe, among=RULES) == {"async_start": "error"}
+
+
+def test_the_ranks_of_a_draft_are_one_or_all(recipes: Recipes) -> None:
+    for ranks, found in ((1, {}), (4, {}), (2, {"draft": "error"})):
+        draft = {"method": "eagle3", "model": "a/b", "num_speculative_tokens": 3}
+        args = {"speculative_config": draft | {"draft_tensor_parallel_size": ranks}}
+        assert recipes.found(_build("0.28.0", args), among=RULES, tp=4) == found
+
+
+@pytest.mark.parametrize(
+    ("vllm", "args", "found"),
+    [
+        ("0.17.1", {"disable_hybrid_kv_cache_manager": True}, "error"),
+        ("0.28.0", {"disable_hybrid_kv_cache_manager": True}, "warning"),
+        ("0.17.1", {"disable_hybrid_kv_cache_manager": False}, None),
+        (
+            "0.18.1",
+            {"decode_context_parallel_size": 4, "enable_prefix_caching": True},
+            "error",
+        ),
+        ("0.18.1", {"decode_context_parallel_size": 4}, None),
+        (
+            "0.28.0",
+            {"decode_context_parallel_size": 4, "enable_prefix_caching": True},
+            None,
+        ),
+    ],
+)
+def test_states_of_a_fixed_size_need_the_hybrid_cache(
+    recipes: Recipes, vllm: str, args: dict[str, Any], found: str | None
+) -> None:
+    recipe = _build(vllm, args)
+    among = ("hybrid_cache",)
+    assert recipes.found(recipe, among=among, tp=8, known=HYBRID).get("hybrid_cache") == found
+    assert recipes.found(recipe, among=among, tp=8) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "fires"),
+    [
+        (["--dtype auto"], True),  # vllm#22072
+        (["-language-model-only"], True),  # vllm#46325
+        (["-tensor_parallel_size=2"], True),
+        (["--dtype", "auto"], False),
+        (["--dtype=auto"], False),
+        (["--override-generation-config", '{"a": "b c"}'], False),
+        (['--hf-overrides={"a": 1, "b": 2}'], False),
+        (["--chat-template", "-- a template"], False),
+        (["-q", "fp8", "-dcp", "2", "-O3", "-O.level=3", "-cc.mode=3", "-qfp8", "-n2"], False),
+        (["--seed", "-1"], False),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else str(value),
+)
+def test_a_word_of_a_command_line_is_spelled_as_argparse_takes_it(
+    recipes: Recipes, words: list[str], *, fires: bool
+) -> None:
+    recipe = _build("0.28.0", {}, vllm_raw_args=words)
+    assert ("word" in recipes.found(recipe, among=RULES)) is fires

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.values import parse_json
+from sparkfleet.remote.answers import SHAPE_ERRORS
+from sparkfleet.values import convert_count, convert_string, parse_json
 
 DONE = "[DONE]"  # the last event of a stream
 OK = 200
@@ -63,39 +64,59 @@ class Reply:
 
 
 def parse_reply(reply: Mapping[str, Any]) -> Reply:
-    """Return the reply in an answer of `onhost/deployment/chat.py`."""
+    """Return the reply in an answer of `onhost/deployment/chat.py`.
+
+    One that is not a chat completion is a reply with status 0, whose error says so.
+    """
     times = {"seconds": reply["seconds"], "began": reply["began"]}
     if reply["status"] != OK:
         return Reply(
             status=reply["status"], error=_extract_error_message(reply["content"]), **times
         )
-    if reply["events"]:
-        return Reply(status=OK, **times, **_parse_stream(reply["events"]))
-    content = reply["content"] or {}
+    try:
+        fields = (
+            _parse_stream(reply["events"])
+            if reply["events"]
+            else _parse_completion(reply["content"] or {})
+        )
+    except SHAPE_ERRORS as error:
+        return Reply(status=0, error=f"no chat completion ({str(error)[:SHOWN]})", **times)
+    return Reply(status=OK, **times, **fields)
+
+
+def _parse_completion(content: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a reply that came whole."""
     choice: Mapping[str, Any] = next(iter(content.get("choices", ())), {})
     message = choice.get("message") or {}
     calls = (call.get("function") or {} for call in message.get("tool_calls") or ())
-    return Reply(
-        status=OK,
-        content=message.get("content") or "",
-        reasoning=_extract_reasoning(message),
-        calls=tuple(
-            ToolCall(name=call.get("name") or "", arguments=call.get("arguments") or "")
+    return {
+        "content": _read_text(message, "content"),
+        "reasoning": _extract_reasoning(message),
+        "calls": tuple(
+            ToolCall(name=_read_text(call, "name"), arguments=_read_text(call, "arguments"))
             for call in calls
         ),
-        finish=choice.get("finish_reason") or "",
+        "finish": _read_text(choice, "finish_reason"),
         **_extract_usage(content),
-        **times,
-    )
+    }
+
+
+def _read_text(fields: Mapping[str, Any], name: str) -> str:
+    """Return a text that may be missing or null, "" then."""
+    return convert_string(fields.get(name) or "")
 
 
 def _extract_reasoning(message: Mapping[str, Any]) -> str:
-    return message.get("reasoning") or message.get("reasoning_content") or ""
+    return _read_text(message, "reasoning") or _read_text(message, "reasoning_content")
 
 
 def _extract_usage(content: Mapping[str, Any]) -> dict[str, Any]:
     usage = content.get("usage") or {}
-    return {"prompt_tokens": usage.get("prompt_tokens"), "tokens": usage.get("completion_tokens")}
+    names = {"prompt_tokens": "prompt_tokens", "tokens": "completion_tokens"}
+    counts = {field: usage.get(name) for field, name in names.items()}
+    return {
+        field: None if count is None else convert_count(count) for field, count in counts.items()
+    }
 
 
 def _extract_error_message(content: Any) -> str:
@@ -117,12 +138,10 @@ def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     last: Mapping[str, Any] = parts[-1][1] if parts else {}
     return {
         "error": str(failed or ""),
-        "content": "".join(delta.get("content") or "" for delta in deltas),
+        "content": "".join(_read_text(delta, "content") for delta in deltas),
         "reasoning": "".join(map(_extract_reasoning, deltas)),
         "calls": _merge_tool_calls(deltas),
-        "finish": next(
-            (item["finish_reason"] for _, item in timed if item.get("finish_reason")), ""
-        ),
+        "finish": next(filter(None, (_read_text(item, "finish_reason") for _, item in timed)), ""),
         "first": timed[0][0] if timed else None,
         "last": timed[-1][0] if timed else None,
         "chunks": sum(_has_output(delta) for delta in deltas),
@@ -152,6 +171,6 @@ def _merge_tool_calls(deltas: Iterable[Mapping[str, Any]]) -> tuple[ToolCall, ..
         for piece in delta.get("tool_calls") or ():
             at = piece.get("index") or 0
             function = piece.get("function") or {}
-            names[at] = names.get(at, "") + (function.get("name") or "")
-            arguments[at] = arguments.get(at, "") + (function.get("arguments") or "")
+            names[at] = names.get(at, "") + _read_text(function, "name")
+            arguments[at] = arguments.get(at, "") + _read_text(function, "arguments")
     return tuple(ToolCall(name=names[at], arguments=arguments[at]) for at in sorted(names))

@@ -1,11 +1,12 @@
 """Send chat requests to the endpoint on this host, all at once, as clients would.
 
 Request: ``url`` (http://address:port), ``bodies`` (each one request; none: only list the models),
-``timeout`` and ``silence`` in seconds, and ``environment``, the file of this host that the server
-read: the key is there, if it wants one. ``copies``, if given, names for each body the copy of the
-model that must answer, by vLLM's data-parallel rank. When the input ends before the answer, the
-client no longer waits: this program exits, and the server drops the requests. It gives up, too,
-when ``/health`` has not answered for ``silence`` s: a frozen server answers nothing more.
+``timeout`` (s for the last byte of an answer), ``silence`` (s), and ``environment``, the file of
+this host that the server read: the key is there, if it wants one. ``copies``, if given, names for
+each body the copy of the model that must answer, by vLLM's data-parallel rank. When the input ends
+before the answer, the client no longer waits: this program exits, and the server drops the
+requests. It gives up, too, when ``/health`` has not answered for ``silence`` s: a frozen server
+answers nothing more.
 
 Answer: ``models`` that are served, and ``replies``, one a body: ``status`` of HTTP, ``content``
 (JSON, or the text of an error page), ``events`` of a stream (``at`` seconds after the request was
@@ -21,18 +22,27 @@ import shlex
 import sys
 import threading
 import time
-import urllib.error
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.vitals import ask_endpoint
+from sparkfleet.onhost.shared.vitals import (
+    BROKE_OFF,
+    MOST_ANSWER,
+    TOO_LONG,
+    AnswerBudget,
+    TooLongError,
+    ask_endpoint,
+    explain_no_answer,
+    open_answer,
+)
 
 SHOWN = 500  # characters of an error page
 HEALTH_PATIENCE = 5.0  # s for one answer of /health
 TICK = 1.0  # s between two
 MODELS_PATIENCE = 30.0  # s for the list of models
-CUT = "the engine closed the connection in the middle of the answer"
+MOST_ANSWERS = 256 << 20  # bytes of all answers to one call of this program
+MOST_LINE = 8 << 20  # bytes of an event
+EVENT_COST = 200  # bytes that an event takes without its text
 COPY_HEADER = "X-data-parallel-rank"  # entrypoints/openai/engine/serving.py of vLLM 0.18
 DATA = b"data: "  # a line of a stream
 
@@ -45,6 +55,7 @@ def main() -> None:
         target=end_with_server, args=(request["url"], request["silence"]), daemon=True
     ).start()
     request["key"] = read_api_key(Path(request["environment"]))
+    request["budget"] = AnswerBudget(MOST_ANSWERS)
     patience = min(request["timeout"], MODELS_PATIENCE)
     listed = send_chat_request({**request, "timeout": patience}, "/v1/models", None)
     if listed["status"] != 200:
@@ -116,42 +127,64 @@ def send_chat_request(
         headers["Authorization"] = f"Bearer {request['key']}"
     if request.get("copy") is not None:
         headers[COPY_HEADER] = str(request["copy"])
-    data = None if body is None else json.dumps(body).encode()
-    http_request = urllib.request.Request(request["url"] + path, data=data, headers=headers)
     began = time.monotonic()
     result: dict[str, Any] = {"status": 0, "content": None, "events": [], "began": began}
     try:
-        with urllib.request.urlopen(http_request, timeout=request["timeout"]) as reply:
-            result["status"] = reply.status
-            if body and body.get("stream"):
-                result["events"] = read_events(reply, began)
+        with open_answer(
+            request["url"] + path,
+            patience=request["timeout"],
+            budget=request["budget"],
+            headers=headers,
+            body=None if body is None else json.dumps(body).encode(),
+        ) as reply:
+            if body and body.get("stream") and reply.status == http.HTTPStatus.OK:
+                seen: dict[str, Any] = {"events": read_events(reply, began, request["budget"])}
             else:
-                result["content"] = json.load(reply)
-    except urllib.error.HTTPError as error:
-        result["status"] = error.code
-        result["content"] = read_error_page(error)
-    except http.client.HTTPException as error:
-        result.update(status=0, events=[], content=f"{CUT} ({error!r})")
-    except (OSError, ValueError) as error:
-        result.update(status=0, events=[], content=str(error))
+                seen = {"content": read_content(reply)}
+        if isinstance(seen.get("content"), bytes):
+            seen["content"] = json.loads(seen["content"])
+        result.update(seen, status=reply.status)
+    except TimeoutError:
+        result["content"] = f"no whole answer within {request['timeout']:.0f} s"
+    except (OSError, http.client.HTTPException) as error:
+        result["content"] = explain_no_answer(error)
+    except (ValueError, RecursionError) as error:
+        result["content"] = f"its answer is not JSON: {str(error)[:SHOWN]}"
     return {**result, "seconds": time.monotonic() - began}
 
 
-def read_error_page(error: urllib.error.HTTPError) -> str:
-    """Return the text of an error page, as much of it as came."""
+def read_content(reply: http.client.HTTPResponse) -> bytes | str:
+    """Return the content of a good answer, else the text of an error page."""
+    if reply.status != http.HTTPStatus.OK:
+        return read_error_page(reply)
+    data = reply.read(MOST_ANSWER + 1)
+    if len(data) > MOST_ANSWER:
+        raise TooLongError(TOO_LONG)
+    if reply.length:
+        raise http.client.IncompleteRead(data)
+    return data
+
+
+def read_error_page(reply: http.client.HTTPResponse) -> str:
+    """Return where a redirect leads, or the text of an error page, as much of it as came."""
+    if led := reply.headers.get("Location"):
+        return f"a redirect to {led[:SHOWN]}, which is not followed"
     try:
-        return error.read().decode(errors="replace")[:SHOWN]
+        return reply.read(SHOWN).decode(errors="replace")
     except (OSError, http.client.HTTPException):
-        return CUT
+        return BROKE_OFF
 
 
-def read_events(reply: Any, began: float) -> list[dict[str, Any]]:
+def read_events(
+    reply: http.client.HTTPResponse, began: float, budget: AnswerBudget
+) -> list[dict[str, Any]]:
     """Return the events of a stream, each with the seconds after which it came."""
     events = []
-    for line in reply:
+    while line := reply.readline(MOST_LINE):
         if not line.endswith(b"\n"):
-            raise ConnectionResetError(CUT)
+            raise TooLongError(TOO_LONG) if len(line) == MOST_LINE else OSError(BROKE_OFF)
         if line.startswith(DATA):
+            budget.spend(EVENT_COST)
             text = line[len(DATA) :].decode(errors="replace").strip()
             events.append({"at": time.monotonic() - began, "data": text})
     return events

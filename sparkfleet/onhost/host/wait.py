@@ -12,6 +12,7 @@ import json
 import select
 import socket
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -62,21 +63,43 @@ def probe_tcp(host: str, port: int, open: bool) -> tuple[bool, str]:  # noqa: A0
 
 
 def probe_http(url: str, status: list[int], contains: str) -> tuple[bool, str]:
-    """Ask `url`, and compare the status and the text."""
+    """Ask `url`, and compare the status and the text.
+
+    A server may send a byte now and then, which no time limit of a socket notices.
+    """
+    seen: list[tuple[bool, str]] = []
+    work = threading.Thread(
+        target=lambda: seen.append(judge_answer(url, status, contains)), daemon=True
+    )
+    work.start()
+    work.join(CONNECT)
+    return seen[0] if seen else (False, f"{url}: no whole answer within {CONNECT:.0f} s")
+
+
+def judge_answer(url: str, status: list[int], contains: str) -> tuple[bool, str]:
+    """Return whether the answer at `url` is as wanted, and what was seen."""
     try:
-        with urllib.request.urlopen(url, timeout=CONNECT) as reply:
-            code = reply.status
-            body = reply.read(MOST_READ)
-    except urllib.error.HTTPError as error:
-        code = error.code
-        body = error.read(MOST_READ)
-    except (OSError, ValueError, http.client.HTTPException) as error:
+        code, body = read_answer(url)
+    except (OSError, ValueError, OverflowError, http.client.HTTPException) as error:
         return False, f"{url}: {getattr(error, 'reason', None) or error}"
     if code not in status:
         return False, f"status {code}"
     if contains.encode() not in body:
         return False, f"status {code} without {contains!r}"
     return True, f"status {code}"
+
+
+def read_answer(url: str) -> tuple[int, bytes]:
+    """Return the status and the beginning of the text at `url`, error pages too."""
+    try:
+        reply = urllib.request.urlopen(url, timeout=CONNECT)
+    except urllib.error.HTTPError as error:
+        reply = error
+    body = b""
+    with reply:
+        while len(body) < MOST_READ and (piece := reply.read1(MOST_READ)):
+            body += piece
+    return reply.status, body[:MOST_READ]
 
 
 if __name__ == "__main__":

@@ -6,9 +6,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from sparkfleet.launch.endpoint.replies import Reply, ToolCall, parse_reply
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
+TIMES = {"began": 0.0, "seconds": 1.0}
 
 
 def whole(message: dict[str, Any], **usage: int) -> Reply:
@@ -80,3 +83,35 @@ def test_a_refusal_has_vllms_own_words() -> None:
         {"status": 0, "content": "timed out", "events": [], "began": 0.0, "seconds": 5.0}
     )
     assert gone.refusal == "/v1/chat/completions answered nothing: timed out"
+
+
+@pytest.mark.parametrize("odd", [5, True, float("inf"), [1], {"a": 1}, "x", -1])
+@pytest.mark.parametrize("place", ["choices", "choice", "message", "content", "calls", "usage"])
+def test_a_reply_holds_texts_and_counts_whatever_the_answer_is(odd: Any, place: str) -> None:
+    message: dict[str, Any] = {"content": odd if place == "content" else "Hi"}
+    if place == "calls":
+        message["tool_calls"] = [{"function": {"name": odd, "arguments": odd}}]
+    choice = {"message": odd if place == "message" else message}
+    content = {
+        "choices": odd if place == "choices" else [odd if place == "choice" else choice],
+        "usage": {"completion_tokens": odd if place == "usage" else 1},
+    }
+    reply = parse_reply({"status": 200, "content": content, "events": [], **TIMES})
+    event = json.dumps(content).replace("message", "delta")
+    stream = parse_reply({"status": 200, "events": [{"at": 1.0, "data": event}], **TIMES})
+    for seen in (reply, stream):
+        texts = [
+            seen.content,
+            *(text for call in seen.calls for text in (call.name, call.arguments)),
+        ]
+        assert all(isinstance(text, str) for text in texts)
+        assert seen.tokens is None or isinstance(seen.tokens, int)
+
+
+def test_an_answer_of_another_shape_is_reported() -> None:
+    content = {"choices": [{"message": {"content": 5}}]}
+    reply = parse_reply({"status": 200, "content": content, "events": [], **TIMES})
+    assert reply.refusal == (
+        "/v1/chat/completions answered nothing: no chat completion "
+        "(expected text in quotes (got 5))"
+    )

@@ -38,6 +38,7 @@ _TOOL = re.compile(
     r"|terminate called after throwing|\s*what\(\):\s+\S"
     r"|\[ALERT\] .{0,60}: \S|CMake Error\b|ninja: error: |\w{2,20}: command not found"
     r"|(?:mpirun|mpiexec|prterun) noticed that process |(?:ORTE|PRTE) (?:was unable|does not know)"
+    r"|Abort\(\d{1,12}\) on node |Fatal error in P?MPI_|libc\+\+abi\S{0,12}: terminating"
     r"|Failed to initialize NVML: |NVRM: |NCCL WARN |.{0,200} NCCL WARN "
 )
 _TOOL_CONSEQUENCE = re.compile(r"collect2: error|ninja: build stopped|make\S*: \*\*\* |FAILED: ")

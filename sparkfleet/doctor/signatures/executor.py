@@ -165,4 +165,29 @@ ROWS = (
         sample="AssertionError: collective_rpc should not be called on follower node",
         near_miss="Launching vLLM headless multiproc executor, with head node 10.0.0.1:29501",
     ),
+    Signature(
+        id="listen-address-not-here",
+        pattern=(
+            r"\[Errno 99\] (?:error while attempting to bind on address "
+            r"\('(?P<address>[^'\n]{1,60})'.{0,30}: )?(?i:cannot assign requested address)"
+        ),
+        cause=(
+            "A server is to listen on an address that this host does not have: {address}. "
+            "`localhost` becomes ::1 where /etc/hosts says so, although IPv6 is off."
+        ),
+        fix=(
+            "Set vllm_host (of another server its own option) to 127.0.0.1, 0.0.0.0 or an address "
+            "of this host (`ip -br addr`)."
+        ),
+        source="ray-project/ray#7084; vllm-project/vllm PR#1288; BerriAI/litellm#5014",
+        leads_to=("engine-start-failed",),
+        sample=(
+            "ERROR:    [Errno 99] error while attempting to bind on address ('::1', 8000, 0, 0): "
+            "cannot assign requested address"
+        ),
+        near_miss=(
+            "[Errno 98] error while attempting to bind on address ('0.0.0.0', 8265): address "
+            "already in use"
+        ),
+    ),
 )

@@ -170,6 +170,7 @@ ROWS = (
             r"(?:recvValue|sendBytes|waitForInput|recvVector) failed on SocketImpl\(.{0,200}"
             r"remote=\[(?P<peer>[^\]\n]{1,120})\]"
             r"|TCPStore server has shut down too early"
+            r"|in _call_store\n.{1,200}\nRuntimeError: (?:Broken pipe|Connection reset by peer)"
         ),
         cause="The rank that holds the group together, rank 0 ({peer}), went away first.",
         fix="Read the head's log for its first error; this rank only lost it.",

@@ -148,7 +148,8 @@ ROWS = (
     Signature(
         id="nccl-group-failed",
         pattern=(
-            r"NCCL error: (?P<what>invalid (?:usage|argument)|unhandled (?:system|cuda) error)"
+            r"NCCL (?:error|failure): "
+            r"(?P<what>invalid (?:usage|argument)|unhandled (?:system|cuda) error)"
         ),
         context=r"NCCL WARN (?P<warning>.{1,300})",
         cause="NCCL could not form the group: {what}; its last warning: {warning}.",
@@ -237,5 +238,55 @@ ROWS = (
         role=FailureRole.SYMPTOM,
         sample="ORTE was unable to reliably start one or more daemons.",
         near_miss="mpirun was unable to find the specified executable file",
+    ),
+    Signature(
+        id="mpi-rank-ended",
+        pattern=(
+            r"(?:mpirun|mpiexec|prterun) noticed that process rank (?P<number>\d{1,6}) .{0,60}?"
+            r"(?:on node (?P<node>\S{1,120}) )?exited on\s{1,2}signal (?P<signal>\d{1,2})"
+        ),
+        cause=(
+            "Signal {signal} ended rank {number} on host {node}: 9 is a kill, usually by the OOM "
+            "killer, 6 and 11 are crashes of the program itself."
+        ),
+        fix="Read that rank's own output, and `sudo dmesg` on that host for an OOM kill.",
+        source="NVIDIA/nccl-tests#218; open-mpi/ompi#2661; NVIDIA/nccl#1419",
+        role=FailureRole.SYMPTOM,
+        sample=(
+            "mpirun noticed that process rank 3 with PID 1167 on node 10.10.21.2 exited on signal "
+            "11 (Segmentation fault)."
+        ),
+        near_miss="mpirun noticed that the job aborted, but has no info as to the process",
+    ),
+    Signature(
+        id="nccl-test-failed",
+        pattern=r"Test (?P<library>CUDA|NCCL) failure \S{1,40}:\d{1,5} '(?P<why>[^'\n]{1,120})",
+        context=r"NCCL WARN (?P<warning>.{1,300})",
+        cause="A call of {library} in nccl-tests failed: {why}; NCCL's last warning: {warning}.",
+        fix=(
+            "Of an invalid device ordinal, give it `-g 1` and one rank a host, since a Spark has "
+            "one GPU; otherwise repeat it with NCCL_DEBUG=INFO and run `{task:links.verify}`."
+        ),
+        source="NVIDIA/nccl-tests#92; NVIDIA/nccl#1332",
+        role=FailureRole.SYMPTOM,
+        sample="node1: Test CUDA failure common.cu:963 'invalid device ordinal'",
+        near_miss=" .. node1 pid 198671: Test failure common.cu:925",
+    ),
+    Signature(
+        id="mpich-not-started",
+        pattern=r"Fatal error in (?:P?MPI|internal)_Init\w{0,12}: (?P<why>[\w ]{1,80})",
+        cause="MPI did not come up between the ranks ({why}), before NCCL was used.",
+        fix=(
+            "Start a program with the mpirun of the MPI that it was built with, on all hosts the "
+            "same; first `mpirun -hosts A,B hostname`."
+        ),
+        source="NVIDIA/nccl-tests#92",
+        role=FailureRole.SYMPTOM,
+        rare="It is a message of MPICH; what runs on Sparks is built with Open MPI.",
+        sample=(
+            "Abort(3712399) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI "
+            "error, error stack:"
+        ),
+        near_miss="MPI_Init: done",
     ),
 )

@@ -93,6 +93,7 @@ ROWS = (
             r"|\bfrom raylet because it is dead|Failed to start GCS\b"
             r"|Could not connect to socket \S{1,300}/sockets/raylet"
             r"|Unable to register worker with raylet"
+            r"|Connection to IPC socket failed for pathname \S{1,300}/plasma_store"
             r"|Ray processes died unexpectedly|Some Ray subprocesses exited unexpectedly"
         ),
         cause="One of Ray's own processes on this host, such as the raylet, crashed or was killed.",
@@ -145,7 +146,10 @@ ROWS = (
     ),
     Signature(
         id="ray-socket-path-too-long",
-        pattern=r"AF_UNIX path length cannot exceed \d{1,4} bytes: '?(?P<path>[^'\n]{1,300})",
+        pattern=(
+            r"AF_UNIX path length cannot exceed \d{1,4} bytes: '?(?P<path>[^'\n]{1,300})"
+            r"|boost::system::system_error>{1,3}: File name too long"
+        ),
         cause="Ray's temporary folder has too long a path for its sockets: {path}.",
         fix=(
             "Unset TMPDIR and RAY_TMPDIR in the container, so that Ray uses /tmp/ray, or give `ray "
@@ -180,5 +184,18 @@ ROWS = (
             "_2026-04-23_10-27-54_024445_26588/metrics_export_port_bef558ddb18207f7e6349f91"
         ),
         near_miss="Timed out waiting for file /tmp/ray/session_latest/gcs_server_port",
+    ),
+    Signature(
+        id="ray-port-in-use",
+        pattern=(r"No address added out of total \d{1,3} resolved for '(?P<address>[^'\n]{1,80})'"),
+        cause="A process of Ray cannot listen on {address}: another one has that port.",
+        fix=(
+            "Stop what is left of an earlier Ray (`{task:cluster.down}`, then `ray stop --force`); "
+            "two clusters on a host need other --min-worker-port and --max-worker-port."
+        ),
+        source="ray-project/ray#39383; facebookresearch/fairchem PR#1787",
+        leads_to=("ray-raylet-died", "ray-worker-killed"),
+        sample="UNKNOWN:No address added out of total 1 resolved for '0.0.0.0:10014'",
+        near_miss="Resolved 1 address for '0.0.0.0:10014'",
     ),
 )

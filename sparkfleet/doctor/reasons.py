@@ -29,6 +29,7 @@ _TOOL = re.compile(
     r"|(?:docker|podman|nvidia-container-cli|nvidia-ctk|ssh|scp|rsync|sudo|modprobe|insmod|mount"
     r"|iptables|netplan|crun|runc|skopeo|buildah|(?:kex|ssh)_exchange_identification): \S"
     r"|Error response from daemon: |\s{0,8}Error(?:[:!]| processing| committing) \S"
+    r"|Error code: \d{3} - "
     r"|panic: \S|[\w@.\\-]{1,120}\.service: (?:Failed with|Start request repeated)"
     r"|.{0,200}\b[Ee]xec format error|.{0,200}\bno matching manifest\b"
     r"|.{0,100}\bOCI runtime (?:create|exec) failed\b"

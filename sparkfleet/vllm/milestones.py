@@ -24,7 +24,8 @@ _LEVELS = "DEBUG|INFO|WARNING|ERROR|CRITICAL|SUCC"
 _LEVEL = re.compile(_LEVELS)
 _STAMP = re.compile(
     rf"(?:\d{{4}}-\d\d-\d\d \d\d:\d\d:\d\d,\d+\t)?(?:{_LEVELS})"
-    r"(?:: +|(?: +\d\d-\d\d \d\d:\d\d:\d\d)?(?: \[[^\]\s]+:\d+\]| \S+\.py:\d+(?: --|\]))?(?: |$))"
+    r"(?:: +|(?: +(?:\d{4}-)?\d\d-\d\d \d\d:\d\d:\d\d(?:[.,]\d{1,6})?)?"
+    r"(?: \[[^\]\s]+:\d+\]| \S+\.py:\d+(?: --|\]))?(?: |$))"
 )
 # What carries a log adds a prefix to each line: `docker logs -t`, journald, docker compose,
 # kubectl, torchrun, mpirun and the kernel (`dmesg -T` too). A Chinese locale numbers the months.

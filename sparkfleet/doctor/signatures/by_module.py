@@ -124,4 +124,95 @@ ROWS = (
         ),
         near_miss='  File "/x/requests/models.py", line 9, in raise_for_status\nHTTPError: x',
     ),
+    Signature(
+        id="adapter-not-loaded",
+        pattern=_raised_in(r"vllm/lora/[\w/]{1,120}"),
+        cause="vLLM cannot load or apply a LoRA adapter: {reason}.",
+        fix=(
+            "Compare adapter_config.json with the model (base_model_name_or_path, r, "
+            "target_modules), and start without lora-modules to see whether the model itself "
+            "serves. Merged into the model, the adapter needs no support."
+        ),
+        source="vLLM's lora, 0.28.0",
+        role=FailureRole.SYMPTOM,
+        reported=False,
+        recorded=False,
+        fallback=True,
+        sample=(
+            '  File "/x/vllm/lora/model_manager.py", line 9, in activate_adapter\n'
+            "    raise ValueError(\n"
+            "ValueError: No free lora slots"
+        ),
+        near_miss='  File "/x/vllm/v1/worker/a.py", line 9, in add_lora\nValueError: x',
+    ),
+    Signature(
+        id="request-not-served",
+        pattern=_raised_in(
+            r"(?:vllm/(?:renderers|multimodal|tool_parsers|reasoning|parser|inputs|v1/structured_output"
+            r"|v1/engine/(?:input_)?processor|entrypoints/(?:openai|chat_utils))"
+            r"|mistral_common|xgrammar|llguidance)[\w/]{0,120}"
+        ),
+        cause="A request was not served: {reason}.",
+        fix=(
+            "Compare the request with the model's card (roles, tools, images, response_format), "
+            "and tool-call-parser, reasoning-parser and chat-template in vllm_args; a newer image "
+            "may not have the error."
+        ),
+        source="vLLM's renderers, multimodal and v1/structured_output, 0.28.0",
+        role=FailureRole.SYMPTOM,
+        reported=False,
+        recorded=False,
+        fallback=True,
+        sample=(
+            '  File "/x/vllm/multimodal/parse.py", line 9, in parse\n'
+            "    raise ValueError(\n"
+            "ValueError: Unsupported media type"
+        ),
+        near_miss='  File "/x/vllm/v1/worker/a.py", line 9, in execute\nValueError: x',
+    ),
+    Signature(
+        id="kv-cache-not-planned",
+        pattern=_raised_in(r"vllm/v1/core/[\w/]{1,80}"),
+        cause="vLLM cannot plan or give out the KV cache: {reason}.",
+        fix=(
+            "Remove block-size, kv-cache-dtype, mamba-block-size, speculative-config and "
+            "kv-transfer-config from vllm_args, and add them again one by one, or use a newer "
+            "image."
+        ),
+        source="vLLM's v1/core, 0.28.0",
+        role=FailureRole.SYMPTOM,
+        reported=False,
+        recorded=False,
+        fallback=True,
+        sample=(
+            '  File "/x/vllm/v1/core/single_type_kv_cache_manager.py", line 9, in allocate\n'
+            "    assert num_required_blocks > len(req_blocks)\n"
+            "AssertionError"
+        ),
+        near_miss='  File "/x/vllm/v1/engine/core.py", line 9, in step\nValueError: x',
+    ),
+    Signature(
+        id="step-failed",
+        pattern=_raised_in(
+            r"vllm/(?:v1/(?:worker|spec_decode|sample)/|model_executor/models/(?!registry)|models/)"
+            r"[\w/]{1,120}",
+            r"(?!__init__|create_weights|<module>|\w{0,40}(?:load|weight))[\w<>]{1,80}",
+        ),
+        cause="A step of the engine failed: {reason}.",
+        fix=(
+            "Start with `enforce-eager: true`, then without speculative-config and LoRA, to see "
+            "which part fails, and use the image that the model's card names."
+        ),
+        source="vLLM's v1/worker and model_executor/models, 0.28.0",
+        role=FailureRole.SYMPTOM,
+        reported=False,
+        recorded=False,
+        fallback=True,
+        sample=(
+            '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 9, in sample_tokens\n'
+            "    assert sampled_token_ids.dim() == 2\n"
+            "AssertionError"
+        ),
+        near_miss='  File "/x/vllm/v1/engine/core.py", line 9, in step\nAssertionError',
+    ),
 )

@@ -107,7 +107,7 @@ ROWS = (
     Signature(
         id="ptx-feature-missing",
         pattern=(
-            r"ptxas .{1,200}; error\s{0,6}: (?:Instruction|Feature|Modifier) "
+            r"(?:Instruction|Feature|Modifier) "
             r"'(?P<what>[^'\n]{1,80})' (?:not supported on|requires) \.target "
             r"'?(?P<arch>sm_\w{2,5})"
         ),
@@ -139,6 +139,29 @@ ROWS = (
             "RuntimeError: CUDA error: CUBLAS_STATUS_INVALID_VALUE when calling `cublasGemmEx`"
         ),
         near_miss="CUBLAS_STATUS_SUCCESS",
+    ),
+    Signature(
+        id="gemm-library-failed",
+        pattern=(
+            r"(?P<what>bmm_fp8_internal_cublaslt failed|Plan index \d{1,4} is invalid"
+            r"|CUDNN_STATUS_(?!SUCCESS|NOT_INIT|ALLOC)\w{3,60}"
+            r"|No execution plans (?:built|support)\b)"
+        ),
+        cause=(
+            "cuBLASLt or cuDNN, which FlashInfer uses for quantized layers, has no working kernel "
+            "for this shape on this GPU: {what}."
+        ),
+        fix=(
+            "Set linear-backend in vllm_args to cutlass or marlin, so that FlashInfer does not "
+            "choose, or kv-cache-dtype: auto where the message came with fp8; newer FlashInfer and "
+            "cuDNN have fewer of these failures."
+        ),
+        source=(
+            "flashinfer-ai/flashinfer#3566; NVIDIA/dgx-spark-playbooks#107; vllm-project/vllm#30324"
+        ),
+        leads_to=("engine-start-failed", "kernel-failed"),
+        sample="RuntimeError: Plan index 13 is invalid",
+        near_miss="CUDNN_STATUS_SUCCESS",
     ),
     Signature(
         id="cublas-no-memory",
@@ -174,6 +197,25 @@ ROWS = (
             "raised:\nTypeError: 'int' object is not iterable"
         ),
         near_miss="Using backend='inductor'",
+    ),
+    Signature(
+        id="torch-compile-refused",
+        pattern=(
+            r"torch\._(?:dynamo|inductor)\.exc\.(?!BackendCompilerFailed)\w{1,60}: "
+            r"(?P<reason>\S.{0,300})|Not all values of RelaxedUnspecConstraint\("
+        ),
+        cause="torch.compile cannot compile the model: {reason}.",
+        fix=(
+            "Use an image whose PyTorch is the one that its vLLM was released with, and remove "
+            "~/.cache/vllm/torch_compile_cache on that host. `enforce-eager: true` in vllm_args "
+            "starts without compilation."
+        ),
+        source="BoltzmannEntropy/vLLM-5090#1; vllm-project/vllm-ascend#1368",
+        role=FailureRole.SYMPTOM,
+        fallback=True,
+        leads_to=("engine-start-failed", "torch-compile-failed"),
+        sample="torch._dynamo.exc.Unsupported: non-function or method super: <built-in function x>",
+        near_miss="torch._dynamo hit config.recompile_limit (8)",
     ),
     Signature(
         id="graph-capture-failed",

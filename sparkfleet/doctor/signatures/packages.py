@@ -133,6 +133,30 @@ ROWS = (
         near_miss="ninja: no work to do.",
     ),
     Signature(
+        id="model-class-unserved",
+        pattern=(
+            r"has no vLLM implementation and the Transformers implementation is not compatible"
+            r"|The Transformers implementation of '?\w{1,80}'? is not compatible with vLLM"
+            r"|Cannot find model module\. '\w{1,80}' is not a registered model"
+        ),
+        cause=(
+            "config.json names a class that neither vLLM nor transformers can serve: the model is "
+            "newer than the image, or it was saved as a part of another model."
+        ),
+        fix=(
+            "Use a newer image, or the image that the model's card names. A model that was "
+            "fine-tuned must have the architectures of its original in config.json."
+        ),
+        source="vllm-project/vllm#15411; vLLM's model_executor/models/registry.py, 0.28.0",
+        rare="Newer releases serve most classes by transformers.",
+        leads_to=("engine-start-failed", "config-invalid"),
+        sample=(
+            "ValueError: Qwen2_5_VLModel has no vLLM implementation and the Transformers "
+            "implementation is not compatible with vLLM."
+        ),
+        near_miss="Qwen4Model has no vLLM implementation, falling back to Transformers",
+    ),
+    Signature(
         id="gguf-architecture",
         pattern=(
             r"GGUF model with architecture (?P<name>[\w.-]{1,60}) is not supported"

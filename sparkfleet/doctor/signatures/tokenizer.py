@@ -72,6 +72,18 @@ ROWS = (
         near_miss="AttributeError: 'Qwen2Model' object has no attribute 'tokenizer'",
     ),
     Signature(
+        id="tokenizer-mode-unknown",
+        pattern=r"No tokenizer registered for tokenizer_mode='(?P<mode>[^'\n]{1,40})'",
+        cause="This vLLM does not know the tokenizer mode {mode}: it is older than the model.",
+        fix=(
+            "Use an image with a newer vLLM, as the model's card demands; without tokenizer-mode "
+            "the model has no chat template."
+        ),
+        source="vllm-project/vllm#30933; vllm-project/vllm-ascend#4969",
+        sample="ValueError: No tokenizer registered for tokenizer_mode='deepseek_v32'.",
+        near_miss="tokenizer_mode='deepseek_v32'",
+    ),
+    Signature(
         id="mistral-format",
         pattern=(
             r"Failed to load mistral 'params\.json' config"

@@ -31,6 +31,17 @@ from sparkfleet.doctor.reasons import find_first_error
             id="behind the stamp of another program",
         ),
         pytest.param(
+            "ERROR 2026-05-14 05:25:28.876 [core.py:1123] Traceback (most recent call last):\n"
+            "ERROR 2026-05-14 05:25:28.876 [core.py:1123] RuntimeError: no such part",
+            2,
+            id="with the year and milliseconds",
+        ),
+        pytest.param(
+            "Error code: 400 - {'error': {'message': 'no such part', 'code': 400}}",
+            1,
+            id="as a client prints it",
+        ),
+        pytest.param(
             "ERROR 07-17 09:31:58 [core.py:398]       ^^^^^^\n"
             "ERROR 07-17 09:31:58 [core.py:398] there is no such part",
             2,

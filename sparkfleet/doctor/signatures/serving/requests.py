@@ -6,6 +6,31 @@ from sparkfleet.doctor.signatures.row import FailureRole, Signature
 
 ROWS = (
     Signature(
+        id="request-too-long",
+        pattern=(
+            r"This model's maximum context length is (?P<most>\d{1,9}) tokens\."
+            r"|prompt \(length \d{1,9}\) (?:is longer than the maximum model length of"
+            r"|plus the number of requested output tokens \(at least 1\) is longer)"
+            r"|max_tokens must be at least 1, got -\d"
+        ),
+        cause=(
+            "A request was refused: its messages and the tokens that it asks for (max_tokens) are "
+            "more than max-model-len. The engine serves on."
+        ),
+        fix=(
+            "Raise max-model-len in vllm_args (`{task:recipes.fit} RECIPE` says what the memory "
+            "holds), or shorten the messages, or ask for fewer tokens."
+        ),
+        source="vllm-project/vllm#20409; vllm-project/vllm#4667; ogx-ai/ogx#4534",
+        fallback=True,
+        leads_to=("request-not-served",),
+        sample=(
+            "ValueError: This model's maximum context length is 16384 tokens. However, you "
+            "requested 122946 tokens (112946 in the messages, 10000 in the completion)."
+        ),
+        near_miss="Using max model len 16384",
+    ),
+    Signature(
         id="mistral-tool-call-id",
         pattern=(
             r"[Tt]ool call id\b.{0,200}must be a-z, A-Z, 0-9, with a length of 9"
@@ -21,12 +46,34 @@ ROWS = (
             "(with tokenizer-mode: hf)."
         ),
         source="vllm-project/vllm PR#12332; karthink/gptel#1203",
-        leads_to=("chat-template-failed",),
+        fallback=True,
+        leads_to=("chat-template-failed", "request-not-served"),
         sample=(
             "mistral_common.exceptions.InvalidFunctionCallException: Tool call id was call_1 but "
             "must be a-z, A-Z, 0-9, with a length of 9."
         ),
         near_miss="Tool call id was abcdefghi",
+    ),
+    Signature(
+        id="mistral-template-refused",
+        pattern=(
+            r"chat_template is not supported for Mistral tokenizers"
+            r"|Kwargs \[(?P<names>[^\]\n]{1,200})\] are not supported by `MistralCommon"
+            r"|Cannot set `(?:add_generation_prompt|continue_final_message)` to True (?:when|,)"
+        ),
+        cause=(
+            "A request sets what Mistral's own tokenizer does not take: a chat template, its "
+            "keywords (chat_template_kwargs, reasoning_effort), or an answer as the last message."
+        ),
+        fix=(
+            "Make the client leave it out, or set tokenizer-mode: hf and a chat-template in "
+            "vllm_args. For reasoning_effort use an image with a newer vLLM and mistral-common."
+        ),
+        source="vllm-project/vllm#38560; Alishahryar1/free-claude-code#130",
+        fallback=True,
+        leads_to=("request-not-served", "model-files-unread"),
+        sample="ValueError: chat_template is not supported for Mistral tokenizers.",
+        near_miss="Using a chat_template for Mistral tokenizers",
     ),
     Signature(
         id="parser-of-another-family",
@@ -70,6 +117,7 @@ ROWS = (
         ),
         source="vllm-project/vllm#29379; vllm-project/vllm#53181; vllm-project/vllm#22513",
         role=FailureRole.SYMPTOM,
+        fallback=True,
         sample=(
             "Failed to advance FSM for request cmpl-4eb6 for tokens 4913. Please file an issue."
         ),
@@ -92,6 +140,7 @@ ROWS = (
             "processor's files are of another version: stage them from the original model."
         ),
         source="vllm-project/vllm#18572; verl-project/verl#841; unslothai/unsloth#2430",
+        leads_to=("request-not-served", "step-failed"),
         sample=(
             "ValueError: Attempted to assign 25 + 25 + 25 = 75 multimodal tokens to 147 "
             "placeholders"
@@ -112,8 +161,7 @@ ROWS = (
         ),
         source="vllm-project/vllm#50706; vLLM's multimodal/processing/context.py, 0.28.0",
         role=FailureRole.SYMPTOM,
-        rare="Most reports show the exception before it, which has rows of its own.",
-        leads_to=("engine-start-failed",),
+        leads_to=("engine-start-failed", "request-not-served"),
         sample="ValueError: Failed to apply PixtralProcessor on data={'text': '[IMG]'}",
         near_miss="Applied PixtralProcessor on data",
     ),

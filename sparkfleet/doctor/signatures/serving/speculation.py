@@ -102,6 +102,30 @@ ROWS = (
         near_miss="Speculative decoding with draft models is enabled",
     ),
     Signature(
+        id="speculation-above-batch",
+        pattern=(
+            r"max_num_scheduled_tokens is set to -?\d{1,9}\b.{0,80}does not allow any tokens"
+            r"|enough slots to schedule a token and support the speculative decoding"
+            r"|Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens"
+        ),
+        cause=(
+            "The speculative tokens of max-num-seqs requests fill a batch: nothing is left of "
+            "max-num-batched-tokens for the requests themselves."
+        ),
+        fix=(
+            "Raise max-num-batched-tokens above max-num-seqs times num_speculative_tokens in "
+            "vllm_args, or lower max-num-seqs or num_speculative_tokens."
+        ),
+        source="vllm-project/vllm#50708; vLLM's config/vllm.py, 0.28.0",
+        rare="Few drafts guess as many tokens as DFlash.",
+        leads_to=("config-invalid",),
+        sample=(
+            "max_num_scheduled_tokens is set to -1792 based on the speculative decoding settings, "
+            "which does not allow any tokens to be scheduled."
+        ),
+        near_miss="max_num_scheduled_tokens is set to 1792",
+    ),
+    Signature(
         id="speculation-with-pp",
         pattern=(
             r"PP\+async expects sampled_token_ids to have shape"
@@ -117,6 +141,26 @@ ROWS = (
             "shape [num_reqs, 1]'"
         ),
         near_miss="Asynchronous scheduling is enabled.",
+    ),
+    Signature(
+        id="speculation-of-hybrid-model",
+        pattern=(
+            r"assert \(?m\.num_reqs \* \(self\.num_spec \+ 1\) <= m\.num_actual_tokens"
+            r"|assert num_required_blocks > len\(req_blocks\)"
+        ),
+        cause=(
+            "This vLLM miscounts the tokens or blocks of a model that mixes attention with Mamba "
+            "or linear attention (GDN) while it speculates (MTP)."
+        ),
+        fix=(
+            "Use another num_speculative_tokens, no-enable-prefix-caching: true, or a newer image; "
+            "without speculative-config the model serves."
+        ),
+        source="vllm-project/vllm#25647; vllm-project/vllm#43382",
+        rare="Reports show pictures of it.",
+        leads_to=("engine-start-failed", "kv-cache-not-planned", "step-failed", "kernel-failed"),
+        sample="    assert num_required_blocks > len(req_blocks)\nAssertionError",
+        near_miss="num_required_blocks=3 req_blocks=4",
     ),
     Signature(
         id="cuda-graph-sizes",

@@ -20,6 +20,7 @@ from sparkfleet.model import Host
 from sparkfleet.onhost.shared import answers, deployment_record
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.remote.local import LocalConnection
+from tests.variations import keep_some
 
 CLUSTER = f"odd-{os.getpid()}"
 ODD = [
@@ -71,7 +72,7 @@ def _ask(root: Path, program: str, do: str, **more: Any) -> dict[str, Any]:
     return LocalConnection(Host(name="here")).run_program(f"deployment/{program}", request)
 
 
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("text", keep_some(ODD, 6))
 def test_a_deployment_is_surveyed_and_stopped_whatever_its_record_holds(
     tmp_path: Path, text: str
 ) -> None:
@@ -119,7 +120,7 @@ def test_containers_are_surveyed_and_stopped_whatever_their_record_holds(
     assert _ask(tmp_path, "containers", "stop", grace=5, **place) == {"stopped": ["one"]}
 
 
-@pytest.mark.parametrize("text", ODD)
+@pytest.mark.parametrize("text", keep_some(ODD, 6))
 def test_a_lock_is_held_whatever_its_file_holds(tmp_path: Path, text: str) -> None:
     path = tmp_path / CLUSTER / "lock"
     path.parent.mkdir()

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.commandline import UNREACHABLE, run_command
+from tests.variations import keep_some
 
 Call = Callable[..., str]
 RECIPE = """\
@@ -114,7 +115,7 @@ def test_a_link_out_of_a_mod_is_refused(call: Call, tmp_path: Path) -> None:
     assert "theirs/mods/fix/data is a link that leads out of the mod" in text
 
 
-@pytest.mark.parametrize("content", ["[1]", "{", '{"a": 1}', ""])
+@pytest.mark.parametrize("content", keep_some(["[1]", "{", '{"a": 1}', ""], 2))
 def test_a_damaged_file_of_approvals_approves_nothing(
     call: Call, state: Path, content: str
 ) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from sparkfleet.recipes.shelves.snapshot import take_snapshot
 from tests.commandline import UNREACHABLE, run_command
+from tests.variations import keep_some
 
 Call = Callable[..., str]
 EUGR = """\
@@ -131,7 +132,9 @@ def other(tmp_path: Path) -> Path:
     return folder / "recipes" / "far.yaml"
 
 
-@pytest.mark.parametrize("named", ["'@eugr/fix'", "'@eugr/mods/fix'", "fix", "mods/fix"])
+@pytest.mark.parametrize(
+    "named", keep_some(["'@eugr/fix'", "'@eugr/mods/fix'", "fix", "mods/fix"], 2)
+)
 def test_a_mod_of_another_registry_is_taken_from_its_shelf(
     call: Call, work: Path, other: Path, tmp_path: Path, named: str
 ) -> None:

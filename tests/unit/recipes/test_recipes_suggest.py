@@ -17,6 +17,7 @@ from sparkfleet.fit.cost_model import DecodeStep, Sample
 from sparkfleet.fit.measured_speeds import MeasuredStep
 from sparkfleet.recipes.recipe import load_recipe
 from tests.commandline import run_command
+from tests.variations import keep_some
 
 HOST = "{ansible_host: 192.0.2.%d}"
 
@@ -41,7 +42,7 @@ def test_every_purpose_can_be_typed() -> None:
 
 
 @pytest.mark.parametrize("purpose", PURPOSE_NAMES)
-@pytest.mark.parametrize("columns", [80, 200])
+@pytest.mark.parametrize("columns", keep_some([80, 200], 1))
 def test_a_suggestion_ends_with_commands_and_fits_the_terminal(
     tmp_path: Path, purpose: str, columns: int
 ) -> None:
@@ -55,7 +56,7 @@ def test_a_suggestion_ends_with_commands_and_fits_the_terminal(
     assert max(map(len, lines[1:])) <= max(columns, *map(len, commands))
 
 
-@pytest.mark.parametrize("purpose", PURPOSE_NAMES)
+@pytest.mark.parametrize("purpose", keep_some(PURPOSE_NAMES, 2))
 def test_every_figure_is_one_of_its_recipe(tmp_path: Path, purpose: str) -> None:
     for candidate in _document(tmp_path, purpose):
         speeds = load_recipe(candidate["recipe"]).speeds

@@ -49,7 +49,7 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=scale_examples(60, thorough=MANY), deadline=None)
+@settings(max_examples=scale_examples(20, thorough=MANY), deadline=None)
 @given(JSON.map(json.dumps).map(str.encode) | st.binary(max_size=60), st.integers(-9, 9))
 @example(DEEP.encode(), 0)
 def test_any_header_has_a_verdict(
@@ -79,7 +79,7 @@ LIES = (0, 1, 2**63, 2**64 - 1, 2**40, 99_999_999, 100_000_001)  # bytes of a he
 
 
 @pytest.mark.timeout(7200)
-@settings(max_examples=scale_examples(60, thorough=MANY), deadline=None)
+@settings(max_examples=scale_examples(20, thorough=MANY), deadline=None)
 @given(NUMBERS)
 def test_a_changed_header_has_a_verdict(
     tmp_path_factory: pytest.TempPathFactory, number: int

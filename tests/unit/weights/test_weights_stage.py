@@ -18,6 +18,7 @@ from sparkfleet.weights import layout
 from sparkfleet.weights.manifest import Manifest, manifest_from_file, manifest_from_folder
 from sparkfleet.weights.transfer import stage
 from sparkfleet.weights.transfer.stage import Strategy
+from tests.variations import keep_some
 from tests.weights import COMMIT, Sparks, bundle, checks, files, one, write
 
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -98,7 +99,7 @@ DAMAGES = [
 ]
 
 
-@pytest.mark.parametrize(("damage", "check"), DAMAGES)
+@pytest.mark.parametrize(("damage", "check"), keep_some(DAMAGES, 2))
 def test_each_damage_has_its_verdict_with_host_and_path(
     scene: Scene, damage: Callable[[Path], None], check: str
 ) -> None:
@@ -107,7 +108,7 @@ def test_each_damage_has_its_verdict_with_host_and_path(
     assert (verdict.check, verdict.host, verdict.subject) == (check, "spark-01", str(scene.second))
 
 
-@pytest.mark.parametrize(("damage", "check"), DAMAGES)
+@pytest.mark.parametrize(("damage", "check"), keep_some(DAMAGES, 2))
 def test_stage_sends_again_what_is_damaged_and_only_that(
     scene: Scene, damage: Callable[[Path], None], check: str
 ) -> None:

@@ -24,8 +24,8 @@ from pathlib import Path
 from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.doctor.events import read_entries
 from sparkfleet.doctor.logs import LogBundle, LogFile
+from sparkfleet.doctor.patterns import find_needles
 from sparkfleet.doctor.signatures import SIGNATURES
-from sparkfleet.doctor.signatures.row import find_needles
 
 TESTS = Path(__file__).parents[1] / "tests"
 TIME = "2026-11-29T01:02:03.123456789Z"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import functools
 import itertools
 import re
@@ -15,6 +16,7 @@ UNKNOWN_TIME = "~"  # after all times
 _FEW_LOGS = 16  # those of eight hosts
 LONGEST_LINE = 4096  # characters that patterns see at once
 _OVERLAP = 512  # characters by which the pieces of a longer line overlap
+_STRIDE = 64  # lines of which one has its time kept
 _PREFIX = 200  # characters in which a line's time is searched
 _STAMP = re.compile(
     r"(?<!\d)(?:\d{4}-(?P<day>\d\d-\d\d)|(?P<short>\d\d-\d\d)|[EFIW](?P<tight>\d{4})"
@@ -29,16 +31,22 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 class SearchText:
     """The text of a log that patterns search, and the line (from 0) of each of its pieces.
 
-    A line is one piece; a longer one than LONGEST_LINE is several, which overlap.
+    A line is one piece; a longer one than LONGEST_LINE is several, which overlap. `text` has a line
+    break after each piece but the last, and `starts` one item more than there are pieces.
     """
 
     text: str
+    pieces: Sequence[str]
     starts: Sequence[int]
     lines: Sequence[int]
 
-    def read_piece(self, number: int) -> str:
-        """Return a piece."""
-        return self.text[self.starts[number] : self.starts[number + 1] - 1]
+    def find_piece(self, place: int) -> int:
+        """Return the piece (from 0) in which a place of the text is."""
+        return bisect.bisect_right(self.starts, place) - 1
+
+    def find_span(self, first: int, last: int) -> tuple[int, int]:
+        """Return where in the text the piece `first` begins, and where the piece `last` ends."""
+        return self.starts[first], self.starts[last + 1] - 1
 
 
 class LineTimes:
@@ -63,8 +71,11 @@ class LineTimes:
                 self._found[at] = time
                 break
             at -= 1
-        self._found[index] = self._found[at] if at >= 0 else self._first
-        return self._found[index]
+        time = self._found[at] if at >= 0 else self._first
+        # So that the lines before are not read again for each failure that is asked for.
+        for between in range(index, at, -_STRIDE):
+            self._found[between] = time
+        return time
 
     @functools.cached_property
     def _first(self) -> str:
@@ -86,7 +97,7 @@ def join_entries(entries: Sequence[LogLine]) -> SearchText:
             pieces.append(piece)
             lines.append(number)
     starts = [0, *itertools.accumulate(len(piece) + 1 for piece in pieces)]
-    return SearchText(text="\n".join(pieces), starts=starts, lines=lines)
+    return SearchText(text="\n".join(pieces), pieces=pieces, starts=starts, lines=lines)
 
 
 def _cut_line(text: str) -> Iterator[str]:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import bisect
 import functools
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from sparkfleet.command_name import expand_commands
-from sparkfleet.doctor.events import LineTimes, join_entries, read_entries
+from sparkfleet.doctor.events import LineTimes, SearchText, join_entries, read_entries
+from sparkfleet.doctor.line_index import LineIndex
+from sparkfleet.doctor.search import index_pieces, search_pieces
 from sparkfleet.doctor.signatures import SIGNATURES, Clues, FailureRole, Signature
-from sparkfleet.doctor.signatures.row import list_words
-from sparkfleet.doctor.subjects import find_subject, map_node_ids
+from sparkfleet.doctor.subjects import LineSubjects, map_node_ids
 from sparkfleet.model import Severity
 from sparkfleet.vllm import milestones
-from sparkfleet.vllm.milestones import LogLine
 
 NO_NAMES: Mapping[str, str] = MappingProxyType({})
 _RAY_NODE = re.compile(
@@ -24,9 +23,6 @@ _RAY_NODE = re.compile(
     r"|Connecting to existing Ray cluster at address: (?P<head>[^\s:]+):"
     r"|ray start --address='(?P<join>[^\s:']+):"
 )
-_RAY_TASK = re.compile(r"RayTaskError\(.*\(pid=\d+, ip=(?P<address>[^\s,)]+)")
-_MEMORY_OF_NODE = "Memory on the node ("
-LONGEST_TRACEBACK = 200  # lines
 _LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
 _FALLBACKS = frozenset(signature.id for signature in SIGNATURES if signature.fallback)
 _UNKNOWN_GROUP = "unknown"
@@ -126,41 +122,75 @@ def _find_failures(
     """Yield each known failure with the time of its line; a host of "" means the log's host."""
     entries = read_entries(log)
     searched = join_entries(entries)
-    seen: set[tuple[str, str | None]] = set()
+    log_search = _LogSearch(
+        log=log,
+        searched=searched,
+        index=index_pieces(searched),
+        subjects=LineSubjects(entries, searched.text, clues.nodes),
+    )
     times = LineTimes(log)
-    for signature, match in _match_signatures(searched.text, clues):
-        piece = bisect.bisect_right(searched.starts, match.start()) - 1
-        index = searched.lines[piece]
-        address = find_subject(_read_message(entries, index), clues.nodes)
-        address = address or entries[index].address or _find_task_address(entries, index)
-        if "rank" in signature.groups:
-            address = _map_rank_addresses(log).get(match["rank"])
-        if (signature.id, address) in seen:
-            continue
-        seen.add((signature.id, address))
-        groups = _collect_groups(signature, match, clues)
-        yield (
-            times.find_time(index),
-            LogFinding(
-                id=signature.id,
-                role=signature.role,
-                host=addresses.get(address, address) if address else "",
-                log=name,
-                line=index + 1,
-                text=_cut_around(
-                    searched.read_piece(piece), match.start() - searched.starts[piece]
+    for signature in SIGNATURES:
+        for match, address in _find_firsts(signature, log_search, clues):
+            piece = searched.find_piece(match.start())
+            line = searched.lines[piece]
+            groups = _collect_groups(signature, match, clues)
+            yield (
+                times.find_time(line),
+                LogFinding(
+                    id=signature.id,
+                    role=signature.role,
+                    host=addresses.get(address, address) if address else "",
+                    log=name,
+                    line=line + 1,
+                    text=_cut_around(
+                        searched.pieces[piece], match.start() - searched.starts[piece]
+                    ),
+                    cause=signature.cause.format_map(groups),
+                    fix=expand_commands(signature.fix).format_map(groups),
+                    source=signature.source,
                 ),
-                cause=signature.cause.format_map(groups),
-                fix=expand_commands(signature.fix).format_map(groups),
-                source=signature.source,
-            ),
-        )
+            )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LogSearch:
+    """A log that is searched for failures."""
+
+    log: str
+    searched: SearchText
+    index: LineIndex
+    subjects: LineSubjects
+
+
+def _find_firsts(
+    signature: Signature, search: _LogSearch, clues: Clues
+) -> Iterator[tuple[re.Match[str], str | None]]:
+    """Yield the first match of a failure for each address that a log names, with that address."""
+    searched, subjects = search.searched, search.subjects
+    ranked = "rank" in signature.groups
+    seen: set[str | None] = set()
+
+    def is_known(piece: int) -> bool:
+        return subjects.find_address(searched.lines[piece]) in seen
+
+    asked = None if ranked or subjects.has_none else is_known
+    for match in search_pieces(signature.pattern, searched, search.index, asked):
+        if not signature.holds(match, clues):
+            continue
+        address = subjects.find_address(searched.lines[searched.find_piece(match.start())])
+        if ranked:
+            address = _map_rank_addresses(search.log).get(match["rank"])
+        if address not in seen:
+            seen.add(address)
+            yield match, address
+        if subjects.has_none and not ranked:
+            return
 
 
 def _collect_groups(signature: Signature, match: re.Match[str], clues: Clues) -> Mapping[str, str]:
     """Return the words that a cause and a fix may name."""
     ray = ", ".join(sorted(clues.ray)) or "other addresses"
-    earlier = signature.find_context(match.string[: match.start()])
+    earlier = signature.find_context(match.string, match.start())
     words = {**_UNKNOWN, **earlier, **match.groupdict(_UNKNOWN_GROUP), "ray": ray}
     return {name: " ".join(word.split()) for name, word in words.items()}
 
@@ -171,35 +201,6 @@ def _cut_around(text: str, start: int) -> str:
         return text.strip()
     start = max(0, start - _SHOWN_BEFORE)
     return text[start : start + _LONGEST_SHOWN].strip()
-
-
-def _read_message(entries: Sequence[LogLine], index: int) -> str:
-    """Return a line; of Ray's OutOfMemoryError with the next one, which names the node."""
-    lines = [entry.text for entry in entries[index : index + 2]]
-    return "\n".join(lines if lines[-1].startswith(_MEMORY_OF_NODE) else lines[:1])
-
-
-def _find_task_address(entries: Sequence[LogLine], index: int) -> str | None:
-    """Return the address of the Ray task whose traceback ends at `index`, None if none does.
-
-    The driver prints the exception of a remote task without the prefix of its host; the first line
-    of the traceback has the address.
-    """
-    for entry in reversed(entries[max(0, index - LONGEST_TRACEBACK) : index]):
-        if task := _RAY_TASK.search(entry.text):
-            return task["address"]
-        if entry.text[:1].strip():
-            return None  # not indented: another line's traceback, or none
-    return None
-
-
-def _match_signatures(text: str, clues: Clues) -> Iterator[tuple[Signature, re.Match[str]]]:
-    lowered = text.lower()
-    words = list_words(lowered)
-    for signature in SIGNATURES:
-        for match in signature.matches(text, lowered, words):
-            if signature.holds(match, clues):
-                yield signature, match
 
 
 @functools.lru_cache(maxsize=1)  # a log that names a rank often names it thousands of times

@@ -8,7 +8,8 @@ ROWS = (
     Signature(
         id="weights-of-another-architecture",
         pattern=(
-            r"There is no module or parameter named '(?P<name>[^']{1,200})' in (?P<class>\w{1,80})"
+            r"There is no module or parameter named '(?P<name>[^'\n]{1,200})' in "
+            r"(?P<class>\w{1,80})"
         ),
         cause="The weights have {name}, which this vLLM's {class} does not have.",
         fix=(

@@ -15,7 +15,7 @@ ROWS = (
         id="env-overwritten-by-head",
         pattern=(
             rf"Overwriting environment variable (?P<name>{PER_HOST}) "
-            r"from '(?P<own>[^']*)' to '(?P<head>[^']*)'"
+            r"from '(?P<own>[^'\n]*)' to '(?P<head>[^'\n]*)'"
         ),
         cause=(
             "vLLM replaced this host's own {name}={own} with the head's {head}: the cages "
@@ -213,7 +213,7 @@ ROWS = (
     ),
     Signature(
         id="port-speed-100g",
-        pattern=r"^\s*Speed: 100000Mb/s",
+        pattern=r"^[ \t]{0,40}Speed: 100000Mb/s",
         cause="The port runs at 100 Gb/s: the switch negotiated it down.",
         fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if intended.",
         source="NVIDIA/dgx-spark-playbooks nvidia/multi-sparks-through-switch/README.md",

@@ -142,7 +142,7 @@ ROWS = (
     Signature(
         id="memory-guard",
         pattern=(
-            r"memory guard: (?P<seen>[^ ]{1,12} GiB) available, below [^ ]{1,12} GiB while "
+            r"memory guard: (?P<seen>[^ \n]{1,12} GiB) available, below [^ \n]{1,12} GiB while "
             r"(?P<phase>\w+)"
         ),
         cause="The memory guard stopped the ranks: {seen} were available while {phase}.",

@@ -20,8 +20,8 @@ ROWS = (
     Signature(
         id="model-type-unknown",
         pattern=(
-            r"model type `[^`]+` but Transformers does not recognize"
-            r"|Model architectures \[[^\]]*\] are not supported for now"
+            r"model type `[^`\n]+` but Transformers does not recognize"
+            r"|Model architectures \[[^\]\n]*\] are not supported for now"
             r"|does not recognize model type|model type .{0,300} not recognized"
         ),
         cause="The image is older than the model's architecture.",
@@ -159,7 +159,7 @@ ROWS = (
     ),
     Signature(
         id="marlin-shard-too-small",
-        pattern=r"not divisible by\s+(?:min_)?thread_[mnk] = ",
+        pattern=r"not divisible by\s{1,8}(?:min_)?thread_[mnk] = ",
         cause="At this TP a shard of the model is too small for the Marlin kernel.",
         fix="Use a smaller --tp, or another backend in vllm_args.",
         source="vllm-project/vllm#9913; eugr/spark-vllm-docker recipes/4x",

@@ -229,7 +229,7 @@ ROWS = (
     Signature(
         id="vllm-port-of-kubernetes",
         pattern=(
-            r"VLLM_PORT '(?P<value>[^']{1,200})' appears to be a URI"
+            r"VLLM_PORT '(?P<value>[^'\n]{1,200})' appears to be a URI"
             r"|invalid literal for int\(\) with base 10: '(?:tcp|udp)://"
         ),
         cause="VLLM_PORT holds a URL: Kubernetes sets it in pods if a service has the name vllm.",

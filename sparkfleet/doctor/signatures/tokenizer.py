@@ -8,7 +8,7 @@ ROWS = (
     Signature(
         id="tokenizer-missing",
         pattern=(
-            r"Can't load tokenizer for '(?P<model>[^']+)'"
+            r"Can't load tokenizer for '(?P<model>[^'\n]+)'"
             r"|No tokenizer file found in directory: (?P<folder>\S+)"
         ),
         cause="The model folder has no tokenizer that vLLM can load.",

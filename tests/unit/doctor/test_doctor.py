@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 from sparkfleet.doctor.catalogue import TITLE, render_catalogue
 from sparkfleet.doctor.matcher import LogFinding, find_known_failures
+from sparkfleet.doctor.patterns import find_needles
 from sparkfleet.doctor.reasons import ErrorLine, find_first_error
-from sparkfleet.doctor.signatures import SIGNATURES, FailureRole, Signature, row
-from sparkfleet.doctor.signatures.row import find_needles, list_words
+from sparkfleet.doctor.signatures import SIGNATURES, FailureRole, Signature
 from sparkfleet.model import Severity
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
@@ -325,16 +325,6 @@ def test_words_that_a_match_must_have_are_found_in_each_match() -> None:
         row = next(row for row in SIGNATURES if row.id == id_)
         needles = find_needles(row.pattern)
         assert not needles or any(needle in sample.lower() for needle in needles), id_
-
-
-@pytest.mark.parametrize("cut", range(0, 40, 3))
-def test_words_of_a_log_are_found_wherever_it_is_cut_in_pieces(
-    cut: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    line = "x" * cut + " ptxas fatal : value 'sm_121a' is not\u00e4defined\n"
-    monkeypatch.setattr(row, "_PIECE", 64)
-    words = list_words(line.lower() * 3).split("\n")
-    assert {"ptxas", "fatal", "value", "sm", "is", "not", "defined"} <= set(words)
 
 
 def test_every_row_is_searched_for_words_first() -> None:

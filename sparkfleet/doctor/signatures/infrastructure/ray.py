@@ -23,7 +23,7 @@ def _is_shortage(match: re.Match[str], clues: Clues) -> bool:
 ROWS = (
     Signature(
         id="ray-unknown-address",
-        pattern=rf"{_WAITS}.{{0,2000}}'node:(?P<ip>[^']+)'",
+        pattern=rf"{_WAITS}.{{0,2000}}'node:(?P<ip>[^'\n]+)'",
         cause="{ip} is not a Ray node, and the engine waits forever for its GPU; Ray has {ray}.",
         fix=(
             "Set VLLM_HOST_IP and `ray start --node-ip-address` to the same fabric address on "
@@ -36,7 +36,7 @@ ROWS = (
     Signature(
         id="ray-missing-gpus",
         pattern=(
-            rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^']+)')?"
+            rf"{_WAITS}(?:.{{0,2000}}'node:(?P<ip>[^'\n]+)')?"
             r"|number of required GPUs exceeds the total number of available GPUs"
             r"|Total available GPUs [\d.]{1,8} is less than total desired GPUs"
             r"|Placement group creation timed out|request cannot be scheduled right now"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -21,6 +22,17 @@ def iter_data_folders(kind: str) -> Iterator[Path]:
         if place.is_dir() and place.resolve() not in yielded:
             yielded.add(place.resolve())
             yield place
+
+
+def expand_home(path: str | Path) -> Path:
+    """Return a path with a home folder in the place of ``~`` or ``~user`` at its start.
+
+    It stays as it is written where there is no such user, and is not found then.
+    """
+    try:
+        return Path(os.path.expanduser(path))  # noqa: PTH111 - that of pathlib raises RuntimeError
+    except ValueError:  # a name with a NUL
+        return Path(path)
 
 
 def is_existing_file(path: Path) -> bool:

@@ -16,6 +16,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.model import EMPTY
 from sparkfleet.playbook.selection import Selection
 from sparkfleet.remote.pool import DEFAULT_FORKS
+from sparkfleet.resources import expand_home
 from sparkfleet.values import convert_choice, convert_duration, convert_integer
 from sparkfleet.variables import VARIABLES
 
@@ -107,13 +108,7 @@ def flag(help: str, *, default: bool = False, letter: str = "") -> Any:
 
 
 def repeated(
-    help: str,
-    parse: Parse,
-    *,
-    default: Any = (),
-    name: str = "",
-    letter: str = "",
-    value: str = "",
+    help: str, parse: Parse, *, default: Any = (), name: str = "", letter: str = "", value: str = ""
 ) -> Any:
     """Declare a field that is an option which may be given more than once."""
     return option(help, parse, default=default, kind=list, name=name, letter=letter, value=value)
@@ -140,7 +135,7 @@ def choice(choices: Collection[str]) -> Parse:
 
 def parse_path(_name: str, text: str) -> Path:
     """Return a path, its ``~`` expanded."""
-    return Path(text).expanduser()
+    return expand_home(text)
 
 
 def parse_number(name: str, text: str, *, most: int = MOST) -> int:

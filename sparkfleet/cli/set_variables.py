@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import UsageError
+from sparkfleet.resources import expand_home
 from sparkfleet.variables.secret import is_file, is_secret
 from sparkfleet.yaml import positions, source
 
@@ -58,7 +58,7 @@ def _is_name(key: Any) -> bool:
 def _parse_mapping(item: str) -> dict[str, Any]:
     """Return the variables of ``@FILE`` or of a mapping."""
     if item.startswith("@"):
-        file = str(Path(item[1:]).expanduser())
+        file = str(expand_home(item[1:]))
         tree = positions.parse_yaml(
             source.read_source_file(file, error=UsageError), error=UsageError
         )

@@ -9,6 +9,7 @@ from pathlib import Path
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory import secret_files
 from sparkfleet.model import Value
+from sparkfleet.resources import expand_home
 from sparkfleet.templating import holds_template
 from sparkfleet.variables.secret import FROM_FILE, SUDO_PASSWORDS, is_file
 
@@ -29,7 +30,7 @@ def read_sudo_password(values: Mapping[str, Value]) -> str:
     name = named[-1]
     value = values[name]
     if is_file(value.data):
-        return _read_password_file(name, Path(value.data[FROM_FILE]).expanduser(), value.where)
+        return _read_password_file(name, expand_home(value.data[FROM_FILE]), value.where)
     if value.raw is None:
         _check_password_literal(name, value)
     return str(value.data)

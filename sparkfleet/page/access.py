@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
+from sparkfleet.resources import expand_home
 from sparkfleet.variables.binding import LOOPBACK, Binding
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -80,7 +81,7 @@ def read_page_token(path: Path) -> str:
     No message quotes what the file holds.
     """
     try:
-        with path.expanduser().open("rb") as file:
+        with expand_home(path).open("rb") as file:
             status = os.fstat(file.fileno())
             text = file.read(MOST_TOKEN + 2).decode("utf-8").strip("\r\n")
     except OSError as error:

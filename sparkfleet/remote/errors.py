@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
@@ -13,6 +12,7 @@ from sparkfleet.model import Host
 from sparkfleet.remote.ping import STARVED, answers_ping
 from sparkfleet.remote.ssh_config import USER_KNOWN_HOSTS, complete_ssh_options
 from sparkfleet.remote.ssh_options import SshOptions, parse_ssh_options
+from sparkfleet.resources import expand_home
 
 CHECKED = "StrictHostKeyChecking=no is ignored (host keys are always verified): "
 STANDARD_PORT = 22
@@ -91,7 +91,7 @@ def _list_own_flags(options: SshOptions, *, one_key: bool = False) -> list[str]:
 def find_own_known_hosts(options: SshOptions) -> str:
     """Return the file of known hosts where it is not the usual one, else an empty text."""
     first = next(iter(options.known_hosts), USER_KNOWN_HOSTS)
-    usual = Path(first).expanduser() == Path(USER_KNOWN_HOSTS).expanduser()
+    usual = expand_home(first) == expand_home(USER_KNOWN_HOSTS)
     return "" if usual else first
 
 

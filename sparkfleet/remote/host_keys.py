@@ -19,6 +19,7 @@ from sparkfleet.remote.errors import Target
 from sparkfleet.remote.known_hosts import KeyVerdict, KnownKeys, read_known_keys
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_options import SshOptions
+from sparkfleet.resources import expand_home
 
 if TYPE_CHECKING:
     import fabric
@@ -44,7 +45,7 @@ class OfferedKey:
 def list_known_hosts_files(options: SshOptions) -> list[Path]:
     """Return the files of known hosts, the one that is written to first."""
     names = ("/dev/null" if name.lower() == "none" else name for name in options.known_hosts)
-    return [Path(name).expanduser() for name in names]
+    return [expand_home(name) for name in names]
 
 
 def check_host_keys(connection: fabric.Connection, options: SshOptions) -> None:

@@ -14,6 +14,7 @@ import paramiko
 from sparkfleet.errors import UnreachableError
 from sparkfleet.remote import errors
 from sparkfleet.remote.errors import Target
+from sparkfleet.resources import expand_home
 
 MAGIC = b"openssh-key-v1\0"  # PROTOCOL.key of OpenSSH
 LENGTH = struct.Struct(">I")
@@ -70,7 +71,7 @@ def choose_identity(
     chosen: paramiko.PKey | None = None
     rest: list[str] = []
     for file in files:
-        blob, alone = _read_public_half(Path(file).expanduser())
+        blob, alone = _read_public_half(expand_home(file))
         usable = agent and blob is not None and not alone
         found = _find_agent_key(blob, agent_socket) if usable and blob is not None else None
         if found is None and blob is not None and _read_field(blob).startswith(ON_DEVICE):
@@ -88,7 +89,7 @@ def find_usual_identity(*, agent: bool, agent_socket: str = "") -> paramiko.PKey
     With IdentitiesOnly no other key of the agent may sign.
     """
     for name in USUAL_FILES:
-        file = Path(f"~/.ssh/{name}").expanduser()
+        file = expand_home(f"~/.ssh/{name}")
         with contextlib.suppress(SecurityKeyError):
             if not file.is_file():
                 continue

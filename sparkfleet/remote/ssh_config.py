@@ -20,6 +20,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_keywords import REFUSED
 from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts, suggest_jump_host
+from sparkfleet.resources import expand_home, is_existing_file
 
 MOST_JUMPS = 8  # one behind the other
 USER_CONFIG = "~/.ssh/config"
@@ -158,7 +159,7 @@ def _build_refusal_error(options: SshOptions, said: str) -> UsageError:
 
 
 def _check_ssh_needed(options: SshOptions, error: FileNotFoundError) -> ConfigValues:
-    file = Path(options.config_file or USER_CONFIG).expanduser()
+    file = expand_home(options.config_file or USER_CONFIG)
     if not file.exists():
         return {}
     raise UsageError(
@@ -205,8 +206,8 @@ def _resolve_tokens(options: SshOptions, config: ConfigValues) -> Mapping[str, s
 
 def _select_identity_files(config: ConfigValues, tokens: Mapping[str, str]) -> list[str]:
     named = [name for name in config.get("identityfile", ()) if not USUAL_KEYS.fullmatch(name)]
-    files = [Path(_expand_tokens(name, tokens)).expanduser() for name in named]
-    return [str(file) for file in files if file.is_file()]
+    files = [expand_home(_expand_tokens(name, tokens)) for name in named]
+    return [str(file) for file in files if is_existing_file(file)]
 
 
 def _find_agent_socket(config: ConfigValues, tokens: Mapping[str, str]) -> str:
@@ -214,7 +215,7 @@ def _find_agent_socket(config: ConfigValues, tokens: Mapping[str, str]) -> str:
     named = _first_value(config, "identityagent", "none")
     if named in ("none", "SSH_AUTH_SOCK"):
         return ""
-    return str(Path(_expand_tokens(named, tokens)).expanduser())
+    return str(expand_home(_expand_tokens(named, tokens)))
 
 
 def _expand_tokens(text: str, tokens: Mapping[str, str]) -> str:

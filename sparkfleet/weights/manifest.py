@@ -17,6 +17,7 @@ from sparkfleet.onhost.shared.hashes import hash_file
 from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
+from sparkfleet.resources import expand_home
 from sparkfleet.values import parse_json
 
 HASHES = "hashes.jsonl"
@@ -272,5 +273,5 @@ def _find_file_problem(file: Path, name: str, size: int) -> str | None:
 
 def user_cache_folder() -> Path:
     """Return the folder in which this user's runs remember what is slow to find out again."""
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
+    home = os.environ.get("XDG_CACHE_HOME") or expand_home("~/.cache")
     return Path(home, "sparkfleet")

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.resources import expand_home
 from sparkfleet.weights import hub, layout
 from sparkfleet.weights.manifest import (
     HashingCallback,
@@ -71,7 +72,7 @@ def list_required_models(settings: Settings) -> tuple[RequiredModel, ...]:
     first = RequiredModel(
         name=model,
         revision=settings.text("weights_revision"),
-        folder=Path(folder).expanduser() if folder else None,
+        folder=expand_home(folder) if folder else None,
         allow=tuple(settings.value("weights_allow") or ()),
         ignore=tuple(settings.value("weights_ignore") or ()),
     )
@@ -136,7 +137,7 @@ def _check_no_overlap(models: Iterable[ResolvedModel]) -> None:
 def _parse_model_reference(text: str) -> RequiredModel:
     """Return the want that ``ORG/NAME@COMMIT`` or a path is."""
     if text.startswith(("/", "~", "./", "../")):
-        folder = Path(text).expanduser()
+        folder = expand_home(text)
         return RequiredModel(name=folder.absolute().name, folder=folder)
     name, _, revision = text.partition("@")
     return RequiredModel(name=name, revision=revision or "main")
@@ -153,7 +154,7 @@ def _parse_file_reference(text: str) -> RequiredModel:
     repository, colon, file = text.partition(":")
     if colon:
         return replace(_parse_model_reference(repository), file=file)
-    path = Path(text).expanduser()
+    path = expand_home(text)
     return RequiredModel(name=layout.LOOSE, folder=path.parent, file=path.name)
 
 

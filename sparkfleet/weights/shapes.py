@@ -14,7 +14,7 @@ from sparkfleet.errors import InputError
 from sparkfleet.onhost.shared.model_shape import TEXTS, group_tensors, read_shape
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.resources import is_existing_folder
+from sparkfleet.resources import expand_home, is_existing_folder
 from sparkfleet.values import convert_integer, convert_list, convert_mapping, convert_string
 from sparkfleet.weights import hub
 from sparkfleet.weights.manifest import refuse_hub_cache
@@ -106,4 +106,4 @@ def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:
 def find_weights_source(settings: Settings) -> Path | None:
     """Return the recipe's local `weights_source`, if it exists."""
     text = settings.text("weights_source")
-    return Path(text).expanduser() if text and is_existing_folder(Path(text).expanduser()) else None
+    return expand_home(text) if text and is_existing_folder(expand_home(text)) else None

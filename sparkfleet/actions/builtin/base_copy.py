@@ -28,7 +28,7 @@ from sparkfleet.model import Change, Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
 from sparkfleet.remote.sudo import Sudo
-from sparkfleet.resources import find_data_file
+from sparkfleet.resources import expand_home, find_data_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,7 +162,7 @@ def find_local_file(kind: str, name: str, where: Where | None) -> Path:
     then in the project's `kind`, the shipped one, and the current folder. Raises PlaybookError.
     """
     folder = Path(where.file).parent if where else Path()
-    path = Path(name).expanduser()
+    path = expand_home(name)
     places: list[Any] = [folder / kind / path, folder / path, find_data_file(kind, name), path]
     for place in places:
         if place is not None and place.is_file():

@@ -33,7 +33,7 @@ from sparkfleet.launch.watching.bundle import (
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.known_hosts import check_public_key
-from sparkfleet.resources import PACKAGE
+from sparkfleet.resources import PACKAGE, expand_home
 from sparkfleet.values import convert_choice, convert_integer, convert_string, convert_text
 
 PROGRAM = "host/install"
@@ -166,7 +166,7 @@ def _read_recipes(session: ClusterSession) -> Iterator[tuple[str, str]]:
 def _find_recipe_file(host: Host) -> Path | None:
     """Return the file that `vllm_recipe` is, None for a name."""
     value = host.get("vllm_recipe")
-    path = Path(str(value)).expanduser() if value else None
+    path = expand_home(str(value)) if value else None
     return path if path is not None and path.is_file() else None
 
 

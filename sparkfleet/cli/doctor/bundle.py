@@ -15,7 +15,7 @@ from pathlib import Path
 from sparkfleet import __version__
 from sparkfleet.cli.context import ClusterSession, open_pool, resolve_context
 from sparkfleet.cli.doctor.host_files import Files, collect_from_hosts
-from sparkfleet.cli.doctor.view import find_failed_run
+from sparkfleet.cli.doctor.view import find_diagnosed_run
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.doctor.logs import RUN_LOG, load_log_bundle
@@ -74,7 +74,7 @@ def _describe_versions() -> str:
 def _collect_logs(target: str | None) -> Files:
     """Return the logs of a run, or none where no run has failed and none was named."""
     try:
-        folder = find_failed_run() if target is None else Path(target).expanduser()
+        folder = find_diagnosed_run(target)
     except UsageError:
         return {}
     bundle = load_log_bundle(folder)

@@ -18,7 +18,7 @@ from sparkfleet.doctor.run_log import has_failed
 from sparkfleet.doctor.signatures import FailureRole
 from sparkfleet.errors import UsageError
 from sparkfleet.report.log import state_folder
-from sparkfleet.resources import format_path
+from sparkfleet.resources import expand_home, format_path
 
 DRIFT_PREFIX = "cluster.drift "  # begins the log of a run that starts nothing
 STDIN = "standard input"
@@ -36,7 +36,7 @@ def show_diagnosis(target: str | None, options: Options) -> int:
         place = STDIN
         case = LogBundle(logs=(LogFile(name=STDIN, host=STDIN, text=text),))
     else:
-        path = find_failed_run() if target is None else Path(target).expanduser()
+        path = find_diagnosed_run(target)
         place = format_path(path)
         case = load_log_bundle(path)
     diagnosis = diagnose_logs(case)
@@ -50,8 +50,13 @@ def show_diagnosis(target: str | None, options: Options) -> int:
     return 0
 
 
-def find_failed_run() -> Path:
-    """Return the folder of the newest run of this user that failed; raises UsageError."""
+def find_diagnosed_run(target: str | None) -> Path:
+    """Return the log or the folder that was typed, else that of the newest run that failed.
+
+    Raises UsageError where no run of this user has failed.
+    """
+    if target is not None:
+        return expand_home(target)
     runs = state_folder() / "runs"
     for folder in sorted(runs.glob("*/"), reverse=True):
         account = folder / RUN_LOG

@@ -27,6 +27,7 @@ from sparkfleet.errors import (
 )
 from sparkfleet.remote.errors import Target
 from sparkfleet.remote.ssh import try_login
+from sparkfleet.resources import expand_home
 
 USUAL_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 CANNOT_RUN = 127  # of a shell that does not find a program
@@ -102,7 +103,7 @@ def choose_public_key(target: Target, given: Path | None) -> Path:
     if given is not None:
         return _find_public_part(given)
     for name in target.options.identity_files:
-        return _find_public_part(Path(name).expanduser())
+        return _find_public_part(expand_home(name))
     folder = Path.home() / ".ssh"
     for usual in USUAL_KEYS:
         if (folder / f"{usual}.pub").is_file():

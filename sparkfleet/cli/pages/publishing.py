@@ -19,6 +19,7 @@ from sparkfleet.page.access import decide_access
 from sparkfleet.page.content import PageContent
 from sparkfleet.page.html import build_policy, render_body, render_page
 from sparkfleet.page.server import PageServer, Resource
+from sparkfleet.resources import expand_home
 from sparkfleet.variables.binding import Binding, parse_binding
 
 JSON = "application/json"
@@ -91,7 +92,7 @@ def read_page_settings(head: Host) -> tuple[Binding, Path | None] | None:
     if data is None:
         return None
     token = data.get("token_file")
-    return parse_binding(data.get("bind", "")), Path(token).expanduser() if token else None
+    return parse_binding(data.get("bind", "")), expand_home(token) if token else None
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from sparkfleet.recipes.foreign.draft import ConvertedMap
 from sparkfleet.recipes.foreign.mods import advise_on_missing_mod
 from sparkfleet.recipes.foreign.naming import name_recipe_file
 from sparkfleet.recipes.recipe import Recipe, load_recipe
-from sparkfleet.resources import format_path, is_existing_file, is_existing_folder
+from sparkfleet.resources import expand_home, format_path, is_existing_file, is_existing_folder
 from sparkfleet.safe_paths import is_name
 
 MODS = "mods"
@@ -63,7 +63,7 @@ def convert_sources(options: ImportOptions) -> tuple[list[ImportedRecipe], list[
 
 
 def _find_files(options: ImportOptions) -> list[Path]:
-    source = Path(options.source).expanduser()
+    source = expand_home(options.source)
     if is_existing_file(source):
         return [source]
     if not is_existing_folder(source):
@@ -83,7 +83,7 @@ def _find_files(options: ImportOptions) -> list[Path]:
 
 def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
     """Return the converted recipe; of a folder None for a file that is not a recipe of others."""
-    alone = path == Path(options.source).expanduser()
+    alone = path == expand_home(options.source)
     try:
         tree = read_recipe_tree(path)
     except RecipeError as error:

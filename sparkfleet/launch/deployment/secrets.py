@@ -7,13 +7,13 @@ log, diff or exception.
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory import secret_files
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report.visible import escape_line
+from sparkfleet.resources import expand_home
 from sparkfleet.variables.secret import FROM_FILE, VEIL, is_file, is_secret
 
 MARK = "; a secret"  # at the end of a variable's reason
@@ -34,7 +34,7 @@ def resolve_secret(settings: Settings, name: str, value: Any) -> Any:
     secret = value
     if is_file(value):
         secret = secret_files.read_secret_file(
-            Path(value[FROM_FILE]).expanduser(),
+            expand_home(value[FROM_FILE]),
             subject=f"vllm_env: {name}",
             where=where,
             hint="the file must be on this machine and hold only the secret",

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.resources import expand_home
 
 PROGRAM = "run.sh"
 FOLDER = "mods"
@@ -35,7 +36,7 @@ def read_mods(settings: Settings) -> tuple[Mod, ...]:
 
 
 def _read_mod(number: int, text: str, settings: Settings) -> Mod:
-    path = Path(text).expanduser()
+    path = expand_home(text)
     name = f"{number:02d}-{re.sub(r'[^A-Za-z0-9_.-]', '-', path.name)}"
     try:
         if path.is_dir():

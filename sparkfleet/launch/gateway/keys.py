@@ -14,6 +14,7 @@ from sparkfleet.commands import quote
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.inventory.gateway import Gateway
 from sparkfleet.inventory.secret_files import read_private_file
+from sparkfleet.resources import expand_home
 from sparkfleet.variables.gateway import MODEL_NAME
 
 LEAST_KEY = 16  # characters: too many to guess
@@ -43,7 +44,7 @@ def read_api_keys(gateway: Gateway) -> tuple[ApiKey, ...]:
     """
     if not gateway.settings.api_keys:
         return ()
-    path = Path(gateway.settings.api_keys).expanduser()
+    path = expand_home(gateway.settings.api_keys)
     where = gateway.locate(ENTRY)
     make = f"make it: (umask 077; echo me $(openssl rand -hex 24) > {quote([str(path)])})"
     text = read_private_file(path, subject="gateway: api_keys", where=where, hint=make)

@@ -17,7 +17,6 @@ import re
 import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -26,6 +25,7 @@ from sparkfleet.errors import InventoryError
 from sparkfleet.inventory import secret_files
 from sparkfleet.launch.watching.events import ClusterEvent, clean_event
 from sparkfleet.model import Host
+from sparkfleet.resources import expand_home
 from sparkfleet.variables.secret import FROM_FILE, is_file
 
 LIMIT = 10.0  # s for the webhook, and for the command
@@ -54,7 +54,7 @@ def read_notify_settings(head: Host) -> NotifySettings:
     if isinstance(webhook, Mapping) and is_file(webhook):
         where = value.where if value is not None else None
         url = secret_files.read_secret_file(
-            Path(webhook[FROM_FILE]).expanduser(),
+            expand_home(webhook[FROM_FILE]),
             subject="notify: webhook",
             where=where,
             hint="the file must be on the machine that watches, and hold only the URL",

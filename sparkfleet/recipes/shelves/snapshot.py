@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import RecipeError, UsageError, Where
+from sparkfleet.resources import expand_home
 from sparkfleet.safe_paths import is_below, shortened
 
 SUFFIXES = (".yml", ".yaml")
@@ -44,7 +45,7 @@ def take_snapshot(source: str, revision: str = "", *, otherwise: str = OR_FOLDER
     Only recipes (.yml, .yaml) and the folders of mods (with a run.sh) are taken, and of them only
     regular files. Nothing of the source is run, and no hook of git either.
     """
-    folder = Path(source).expanduser()
+    folder = expand_home(source)
     if folder.is_file():
         raise UsageError(
             f"{source} is a file, and not a repository or a folder",

@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 from sparkfleet import safe_paths
 from sparkfleet.onhost.shared import paths
 from sparkfleet.onhost.shared.paths import RefusedError
-from sparkfleet.resources import is_existing_file, is_existing_folder
+from sparkfleet.resources import expand_home, is_existing_file, is_existing_folder
 from sparkfleet.safe_paths import UnexpectedError
 from tests.budget import scale_examples
+from tests.source import PACKAGE
 
 PIECES = [
     *("", ".", "..", "...", "~", "-", "-x", ".ssh", "a", "blobs", "in", "out", "loop", "x" * 256),
@@ -43,6 +44,24 @@ ONCE = settings(
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
+
+
+def test_a_home_without_a_user_stays_as_it_is_written() -> None:
+    assert expand_home("~no-such-user/x") == Path("~no-such-user/x")
+    assert expand_home("~a\0b/x") == Path("~a\0b/x")
+    assert expand_home("~/x") == Path.home() / "x"
+    assert expand_home(Path("a/~")) == Path("a/~")
+
+
+def test_a_home_is_looked_up_by_one_function() -> None:
+    """That of pathlib raises RuntimeError for a user that does not exist."""
+    programs = PACKAGE / "onhost"  # they may import nothing, and say it themselves
+    found = [
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        if ".expanduser()" in path.read_text() and not path.is_relative_to(programs)
+    ]
+    assert found == []
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from sparkfleet.errors import InputError, InventoryError
 from sparkfleet.model import Host, Value
 from sparkfleet.remote import ssh_config
+from sparkfleet.remote.host_keys import list_known_hosts_files
 from sparkfleet.remote.known_hosts import KeyVerdict, read_known_keys
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_keywords import KEYWORDS
@@ -123,6 +124,25 @@ def test_the_seeds_are_valid(tmp_path: Path) -> None:
                 Host(name="a", vars={"ansible_ssh_common_args": Value(data="-o Nonsense=1")})
             )
         )
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "IdentityFile ~\u00c5/.ssh/spark",
+        "IdentityFile ~/" + "a" * 900,
+        "IdentityFile %d/" + "a/" * 480,
+    ],
+    ids=["other letters", "long name", "long path"],
+)
+def test_a_file_in_a_home_without_a_user_is_not_found(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "config"
+    path.write_text(line)
+    host = Host(name="a", vars={"ansible_ssh_common_args": Value(data=f"-F {path}")})
+    options = complete_ssh_options(parse_ssh_options(host))
+    assert options.address == "a"
+    assert not options.identity_files
+    assert not read_known_keys(list_known_hosts_files(options), "a").accepted
 
 
 @pytest.mark.parametrize("line", [b"User \xe9\xff", b"K\xe9y x"])

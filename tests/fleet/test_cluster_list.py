@@ -8,9 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from sparkfleet.lab import fleet
-from tests.standin import engine
-from tests.standin.cluster import HOSTS, Cluster
+from tests.standin.cluster import HOSTS, Cluster, start_cluster
 
 pytestmark = [
     pytest.mark.fleet,
@@ -29,13 +27,8 @@ CLUSTERS = {
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("listed")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        lab = fleet.start_fleet(2)
-        engine.install(*HOSTS)
-        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder, clusters=CLUSTERS))
-        fleet.remove_fleet()
+    with start_cluster(tmp_path_factory.mktemp("listed"), clusters=CLUSTERS) as made:
+        yield made
 
 
 def test_two_clusters_on_one_host_serve_and_are_listed_together(cluster: Cluster) -> None:

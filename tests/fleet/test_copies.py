@@ -14,7 +14,7 @@ import pytest
 from sparkfleet.lab import fleet
 from tests.commandline import becomes
 from tests.standin import engine
-from tests.standin.cluster import HOSTS, Cluster
+from tests.standin.cluster import HOSTS, Cluster, start_cluster
 
 pytestmark = [
     pytest.mark.fleet,
@@ -27,13 +27,8 @@ MP = ("--dp", "2", "--executor", "mp")
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("copies")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        lab = fleet.start_fleet(2)
-        engine.install(*HOSTS)
-        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder))
-        fleet.remove_fleet()
+    with start_cluster(tmp_path_factory.mktemp("copies")) as made:
+        yield made
 
 
 def kill_copy(cluster: Cluster, host: str, title: str) -> None:

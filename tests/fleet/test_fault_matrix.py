@@ -21,7 +21,7 @@ import pytest
 from sparkfleet.lab import fleet
 from tests.commandline import Child, Done, Event, command_line, within
 from tests.standin import engine, faults
-from tests.standin.cluster import FOLDER, HOSTS, Cluster, Seen, boot
+from tests.standin.cluster import FOLDER, HOSTS, Cluster, Seen, boot, start_cluster
 from tests.standin.faults import Deed
 
 pytestmark = [
@@ -115,13 +115,8 @@ def unreachable(host: str, text: str = "") -> str:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("matrix")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        lab = fleet.start_fleet(2)
-        engine.install(*HOSTS)
-        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder))
-        fleet.remove_fleet()
+    with start_cluster(tmp_path_factory.mktemp("matrix")) as made:
+        yield made
 
 
 @pytest.fixture(autouse=True)

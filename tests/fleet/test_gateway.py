@@ -16,7 +16,7 @@ import pytest
 from sparkfleet.lab import fleet
 from tests.commandline import becomes
 from tests.standin import engine
-from tests.standin.cluster import HOSTS, Cluster
+from tests.standin.cluster import HOSTS, Cluster, start_cluster
 
 pytestmark = [
     pytest.mark.fleet,
@@ -52,14 +52,8 @@ def cluster(folder: Path) -> Iterator[Cluster]:
     keys.write_text(f"me {KEY}\n")
     keys.chmod(0o600)
     gateway = {"port": PORT, "api_keys": str(keys), "aliases": {"gpt": "small"}, "drain": "60s"}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        lab = fleet.start_fleet(2)
-        engine.install(*HOSTS)
-        yield Cluster(
-            lab=lab, inventory=engine.inventory(lab, folder, clusters=CLUSTERS, gateway=gateway)
-        )
-        fleet.remove_fleet()
+    with start_cluster(folder, clusters=CLUSTERS, gateway=gateway) as made:
+        yield made
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 from sparkfleet.lab import fleet
 from tests.commandline import Done, becomes
 from tests.standin import engine, faults
-from tests.standin.cluster import FOLDER, HOSTS, Cluster, boot
+from tests.standin.cluster import FOLDER, HOSTS, Cluster, boot, start_cluster
 
 pytestmark = [
     pytest.mark.fleet,
@@ -33,14 +33,9 @@ KILL, FREEZE = "-KILL", "-STOP"
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    folder = tmp_path_factory.mktemp("health")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        lab = fleet.start_fleet(2)
-        engine.install(*HOSTS)
+    with start_cluster(tmp_path_factory.mktemp("health")) as made:
         engine.misbehave(HEAD, "serve", unaware=True)
-        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder))
-        fleet.remove_fleet()
+        yield made
 
 
 def serve(cluster: Cluster, executor: str) -> None:

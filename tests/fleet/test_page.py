@@ -16,11 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.lab import fleet
 from tests.browser import find_browser, open_browser
 from tests.commandline import becomes, command_line
-from tests.standin import engine
-from tests.standin.cluster import HOSTS, Cluster
+from tests.standin.cluster import HOSTS, Cluster, start_cluster
 
 pytestmark = [
     pytest.mark.fleet,
@@ -34,16 +32,10 @@ TOKEN = "0123456789abcdef"
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """Yield a cluster that serves."""
-    lab = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    folder = tmp_path_factory.mktemp("page")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
-        made = Cluster(lab=lab, inventory=engine.inventory(lab, folder))
+    with start_cluster(tmp_path_factory.mktemp("page")) as made:
         done = made.up()
         assert done.code == 0, done.output
         yield made
-    fleet.remove_fleet()
 
 
 @contextmanager

@@ -8,9 +8,13 @@ import pty
 import re
 import signal
 import urllib.error
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
@@ -153,3 +157,17 @@ def boot(host: str) -> None:
     """Turn a host on again, with its engine."""
     fleet.set_fault(host, "power-off", clear=True)
     engine.install(host)
+
+
+@contextmanager
+def start_cluster(folder: Path, **variables: Any) -> Iterator[Cluster]:
+    """Boot a lab of two hosts with the engine; yield its cluster, on which nothing runs.
+
+    The state of this machine is below `folder` meanwhile. `variables` go into the inventory.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        lab = fleet.start_fleet(len(HOSTS))
+        engine.install(*HOSTS)
+        yield Cluster(lab=lab, inventory=engine.inventory(lab, folder, **variables))
+        fleet.remove_fleet()

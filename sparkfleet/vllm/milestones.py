@@ -57,7 +57,8 @@ _RAY_STAMP = re.compile(
 )
 _GLOG_STAMP = re.compile(
     r"\[?(?P<level>[IWEF])\d{0,4} (?:\d\d:\d\d:\d\d\.\d{1,9} {1,9}(?:\d{1,9} ){0,2})?"
-    r"[\w./-]{1,200}\.(?:cpp|cc|cxx|h|hpp|cu|go):\d{1,7}\] "
+    r"[\w./-]{1,200}\.(?:cpp|cc|cxx|h|hpp|cu|go|py):\d{1,7}\] "
+    r"(?:\[\d{1,4}/\d{1,4}(?:_\d{1,4})?\] )?"
 )
 _QUOTED_FIELDS = re.compile(
     r'time="[^"\n]{1,40}" level=(?P<level>[a-z]{1,10}) msg="(?P<text>(?:[^"\\\n]|\\.){1,8000})"'

@@ -324,7 +324,10 @@ ROWS = (
     ),
     Signature(
         id="cuda-device-assert",
-        pattern=r"device-side assert triggered|Assertion `srcIndex < srcSelectDimSize` failed",
+        pattern=(
+            r"device-side assert triggered|Assertion `srcIndex < srcSelectDimSize` failed"
+            r"|/native/cuda/IndexKernel\.cu.{0,120}Assertion `"
+        ),
         cause=(
             "A kernel met a value outside its table, such as a token or a position that the model "
             "does not have."

@@ -20,6 +20,19 @@ ROWS = (
         near_miss="argument --max-log-len: Value x cannot be converted to <class 'int'>.",
     ),
     Signature(
+        id="option-task-removed",
+        pattern=r"error: unrecognized arguments: (?:\S{1,80} ){0,8}--task\b",
+        cause="vLLM no longer has the option --task: models that make vectors have another one.",
+        fix=(
+            "Set runner: pooling in vllm_args for embeddings, ranking and rewards, with convert: "
+            "embed or classify for a model that writes text; remove task."
+        ),
+        source="vllm-project/vllm#35603; vllm-project/vllm PR#53467",
+        leads_to=("option-unknown", "vllm-usage-error"),
+        sample="vllm: error: unrecognized arguments: --task embedding",
+        near_miss="vllm: error: unrecognized arguments: --tasks",
+    ),
+    Signature(
         id="option-unknown",
         pattern=(r"error: (?:unrecognized arguments: |ambiguous option: )(?P<what>.{0,400})"),
         cause="This vLLM has no option {what}.",
@@ -119,6 +132,33 @@ ROWS = (
         leads_to=("config-invalid",),
         sample="NotImplementedError: FlashAttention V1 with FP8 KV cache not yet supported",
         near_miss="Using fp8 data type to store kv cache",
+    ),
+    Signature(
+        id="kv-cache-needs-fp8",
+        pattern=(r"only supports fp8 kv-cache format for now, got (?P<have>\w{1,20})"),
+        cause="This model's attention needs an FP8 KV cache, and kv-cache-dtype is {have}.",
+        fix=(
+            "Set kv-cache-dtype: fp8 in vllm_args; if it is set, a draft of speculative-config "
+            "does not get it: remove speculative-config or use a newer image."
+        ),
+        source="1CatAI/1Cat-vLLM#298; vLLM's models/deepseek_v4/attention.py, 0.28.0",
+        rare="It concerns DeepSeek-V4 alone.",
+        leads_to=("engine-start-failed", "model-not-built"),
+        sample="AssertionError: DeepseekV4 only supports fp8 kv-cache format for now, got auto",
+        near_miss="Using fp8 data type to store kv cache",
+    ),
+    Signature(
+        id="model-not-multimodal",
+        pattern=r"`?limit_mm_per_prompt`? is only supported for multimodal models",
+        cause=(
+            "limit-mm-per-prompt is set, and this vLLM takes the model for one without images: it "
+            "is older than the model, or the model is for text alone."
+        ),
+        fix="Use an image with a newer vLLM and transformers, or remove limit-mm-per-prompt.",
+        source="zai-org/GLM-V#9; zai-org/GLM-V#15; hiyouga/LlamaFactory#8022",
+        leads_to=("config-invalid",),
+        sample="ValueError: `limit_mm_per_prompt` is only supported for multimodal models.",
+        near_miss="limit_mm_per_prompt: {'image': 4}",
     ),
     Signature(
         id="mamba-block-size",

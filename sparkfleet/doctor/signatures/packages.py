@@ -108,10 +108,11 @@ ROWS = (
         id="jit-build-failed",
         pattern=(
             r"RuntimeError: Ninja build failed|^ninja: build stopped: subcommand failed"
-            r"|RuntimeError: Error building extension"
+            r"|RuntimeError: Error building extension|CalledProcessError: Command '\['ninja'"
         ),
         context=(
-            r"\n(?P<why>(?:[^\s:]{1,300}(?:\(\d{1,7}\)|(?::\d{1,7}){1,2})?: (?:fatal )?error: "
+            r"(?:^|\n)"
+            r"(?P<why>(?:[^\s:]{1,300}(?:\(\d{1,7}\)|(?::\d{1,7}){1,2})?: (?:fatal )?error: "
             r"|(?:nvcc|ptxas|cicc)\s{1,4}(?:fatal|error)\s{0,6}: |\S{0,200}\bld: "
             r"|/bin/sh: )[^\n]{1,300})"
         ),
@@ -155,6 +156,40 @@ ROWS = (
             "implementation is not compatible with vLLM."
         ),
         near_miss="Qwen4Model has no vLLM implementation, falling back to Transformers",
+    ),
+    Signature(
+        id="deepgemm-missing",
+        pattern=(
+            r"requires? DeepGEMM to be installed"
+            r"|DeepGEMM backend is not available or outdated"
+        ),
+        cause=(
+            "Sparse attention of this model needs DeepGEMM, which is not in this image, and which "
+            "has no kernels for the GB10 in its own releases."
+        ),
+        fix=(
+            "Use an image that was made for this model on the GB10 (sm_121), with kernels of its "
+            "own for sparse attention."
+        ),
+        source="eugr/spark-vllm-docker#209; SystemPanic/vllm-windows#59",
+        leads_to=("engine-start-failed", "model-not-built", "kernel-failed"),
+        sample="RuntimeError: Sparse Attention Indexer CUDA op requires DeepGEMM to be installed.",
+        near_miss="DeepGEMM E8M0 enabled on current platform.",
+    ),
+    Signature(
+        id="nvcc-option-unknown",
+        pattern=r"nvcc fatal\s{0,6}: Unknown option '(?P<option>[^'\n]{1,80})'",
+        cause="The nvcc of this image is older than a kernel needs: it has no option {option}.",
+        fix=(
+            "Use an image with the CUDA toolkit that FlashInfer was released for (CUDA 13), or set "
+            "CUDA_HOME in vllm_env to a newer toolkit in it. VLLM_USE_FLASHINFER_SAMPLER: 0 in "
+            "vllm_env avoids FlashInfer's sampler."
+        ),
+        source="flashinfer-ai/flashinfer#1532",
+        rare="Most toolkits that are too old fail at the architecture before.",
+        leads_to=("engine-start-failed", "jit-build-failed"),
+        sample="nvcc fatal   : Unknown option '-static-global-template-stub=false'",
+        near_miss="nvcc fatal   : Unsupported gpu architecture 'compute_121a'",
     ),
     Signature(
         id="gguf-architecture",

@@ -12,6 +12,7 @@ ROWS = (
         pattern=(
             r"ptxas\s{1,4}(?:fatal|error)\s{0,6}: .{0,60}\b(?P<arch>sm_1[02]\w{1,3})"
             r"|ptxas .{0,200}; fatal\s{0,6}: Unsupported \.version"
+            r"|PTX \.version [\d.]{1,6} does not support \.target sm_1[02]"
         ),
         cause="Triton's own ptxas is older than the GB10 (sm_121), and cannot compile for it.",
         fix=(

@@ -92,8 +92,12 @@ ROWS = (
         pattern=(
             r"CAS service error|Data processing error: |Unable to parse string as hex hash value"
             r"|\bhf_xet\b.{0,80}(?:[Ee]rror|failed)"
+            r"|An error occurred while downloading using `hf_transfer`"
         ),
-        cause="A download by the Hub's Xet protocol failed: a proxy, the service or hf-xet itself.",
+        cause=(
+            "A download by the Hub's Xet protocol or hf_transfer failed: a proxy, the service, or "
+            "the program itself."
+        ),
         fix="Run `{task:weights.stage}`, which does not use Xet, or set HF_HUB_DISABLE_XET: 1.",
         source=(
             "meta-pytorch/torchforge PR#109; huggingface/xet-core#444; huggingface/xet-core#303; "

@@ -124,6 +124,23 @@ ROWS = (
         near_miss="Compiled grammar for request cmpl-4eb6",
     ),
     Signature(
+        id="images-above-limit",
+        pattern=(
+            r"At most (?P<most>\d{1,4}) (?P<kind>image|video|audio)\(s\) may be provided in one"
+            r"|in [`']--limit-mm-per-prompt[`'], but passed \d{1,4} \w{1,12} items"
+        ),
+        cause="A request has more images, videos or sounds than limit-mm-per-prompt allows.",
+        fix=(
+            "Raise limit-mm-per-prompt in vllm_args (a mapping: image: 8); older releases allow "
+            "one. Clients such as agents send the images of all turns again."
+        ),
+        source="vllm-project/vllm#9739; bytedance/UI-TARS-desktop#23; xorbitsai/inference#3054",
+        fallback=True,
+        leads_to=("request-not-served",),
+        sample="ValueError: At most 1 image(s) may be provided in one request.",
+        near_miss="limit_mm_per_prompt allows 1 image",
+    ),
+    Signature(
         id="image-placeholders",
         pattern=(
             r"Attempted to assign [^\n]{0,200}?\d{1,9} multimodal tokens to \d{1,9} placeholders"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
 from sparkfleet.actions.check import recipe_rules
+from sparkfleet.actions.check.further_models import find_draft_folder, read_adapter_configs
 from sparkfleet.actions.check.other_clusters import read_other_needs
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.fit.checkpoint import build_model_profile
@@ -21,18 +22,21 @@ from sparkfleet.launch.preflight.available_memory import (
     list_gpu_memory_users,
 )
 from sparkfleet.launch.preflight.running_clusters import ClusterNeed, check_shared_memory
-from sparkfleet.model import Host
+from sparkfleet.model import EMPTY, Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
-from sparkfleet.weights import layout
 from sparkfleet.weights.shapes import fetch_host_shape
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FitInspection:
-    """The staged model, None if it need not start, and what other clusters run on its hosts."""
+    """The staged model, None if it need not start, and what other clusters run on its hosts.
+
+    `adapters` are the texts of their configs by the paths that --lora-modules has.
+    """
 
     model: ModelProfile | None = None
+    adapters: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     others: tuple[ClusterNeed, ...] = ()
 
 
@@ -67,9 +71,12 @@ class MemoryFit(Action[NoArgs]):
         """Read the model, and a draft that is staged with it."""
         start_options = recipe_rules.read_start_options(run)
         answer = fetch_host_shape(connection, run.weights.paths[connection.host.name])
-        draft = _find_draft_folder(run, connection.host, start_options)
+        draft = find_draft_folder(run, connection.host, start_options)
         draft_answer = fetch_host_shape(connection, draft) if draft else None
-        return FitInspection(model=build_model_profile(answer, start_options, draft_answer))
+        return FitInspection(
+            model=build_model_profile(answer, start_options, draft_answer),
+            adapters=read_adapter_configs(run, connection, answer["files"]),
+        )
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Check every host's own memory, and the recipe's rules for the checkpoint."""
@@ -84,19 +91,11 @@ class MemoryFit(Action[NoArgs]):
             for name in inspected
         }
         head = run.cluster.head.name
-        verdicts = (*plans[head].verdicts, *recipe_rules.check_staged_rules(run, model))
+        verdicts = (
+            *plans[head].verdicts,
+            *recipe_rules.check_staged_rules(run, model, seen.adapters),
+        )
         return {**plans, head: replace(plans[head], verdicts=verdicts)}
-
-
-def _find_draft_folder(run: RunContext, host: Host, start_options: ServeOptions) -> str | None:
-    """Return the folder of the draft model on `host`, if `weights_drafts` stages it."""
-    if start_options.speculation is None or start_options.speculation.model is None:
-        return None
-    root = run.settings(host).text("weights_dir")
-    for model in run.weights.models[1:]:
-        if model.manifest.name == start_options.speculation.model:
-            return f"{root}/{layout.served_folder(model.manifest)}"
-    return None
 
 
 def _plan_memory_fit(

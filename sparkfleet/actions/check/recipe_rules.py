@@ -9,8 +9,11 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import RecipeError
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, parse_serve_options
-from sparkfleet.launch.preflight.checkpoint_facts import add_checkpoint_facts
-from sparkfleet.model import Host, Severity, Verdict
+from sparkfleet.launch.preflight.checkpoint_facts import (
+    add_checkpoint_facts,
+    add_file_facts,
+)
+from sparkfleet.model import EMPTY, Host, Severity, Verdict
 from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
 
 
@@ -60,17 +63,21 @@ def check_learned_rules(run: RunContext, host: Host, engine: ObservedFacts) -> t
     return _added_verdicts(run, host, ObservedFacts(), engine)
 
 
-def check_staged_rules(run: RunContext, model: ModelProfile) -> tuple[Verdict, ...]:
-    """Return the verdicts that the head's config.json adds."""
+def check_staged_rules(
+    run: RunContext, model: ModelProfile, adapters: Mapping[str, str] = EMPTY
+) -> tuple[Verdict, ...]:
+    """Return the verdicts that the head's config.json, file names and adapters add."""
     observed = run.state.observed
     head = run.cluster.head
-    shape = model.shape
-    if observed is None or shape is None:
+    if observed is None:
         return ()
     before = observed[head.name]
-    return _added_verdicts(
-        run, head, before, add_checkpoint_facts(before, shape, model.draft_shape)
-    )
+    models = run.state.weights.models if run.state.weights else ()
+    files = frozenset(file.path for file in models[0].manifest.files) if models else None
+    now = add_file_facts(before, files, adapters)
+    if model.shape is not None:
+        now = add_checkpoint_facts(now, model.shape, model.draft_shape)
+    return _added_verdicts(run, head, before, now)
 
 
 def _added_verdicts(

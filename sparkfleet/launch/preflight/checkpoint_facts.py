@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from dataclasses import replace
+from typing import Any
 
 from sparkfleet.fit.architecture import Architecture
-from sparkfleet.recipes.rules import CheckpointFacts, ObservedFacts
+from sparkfleet.recipes.rules import AdapterFacts, CheckpointFacts, ObservedFacts
+from sparkfleet.values import parse_json
+
+ADAPTER = "adapter_config.json"
 
 
 def add_checkpoint_facts(
@@ -19,6 +24,34 @@ def add_checkpoint_facts(
         code=shape.code,
         latent=_find_latent_attention(shape),
         checkpoint=_describe_checkpoint(shape, draft),
+    )
+
+
+def add_file_facts(
+    before: ObservedFacts, files: Collection[str] | None, adapters: Mapping[str, str]
+) -> ObservedFacts:
+    """Return the facts with the names of a model's files, and what adapters say of themselves.
+
+    `adapters` are the texts of their adapter_config.json by the path of each.
+    """
+    read = {path: _parse_adapter(text) for path, text in adapters.items()}
+    known = {path: adapter for path, adapter in read.items() if adapter is not None}
+    return replace(before, files=files, adapters=known)
+
+
+def _parse_adapter(text: str) -> AdapterFacts | None:
+    try:
+        fields: Any = parse_json(text)
+    except ValueError:
+        return None
+    if not isinstance(fields, dict):
+        return None
+    rank, saved = fields.get("r"), fields.get("modules_to_save")
+    return AdapterFacts(
+        rank=rank if type(rank) is int else None,
+        dora=fields.get("use_dora") is True,
+        bias=str(fields.get("bias") or ""),
+        saved=tuple(map(str, saved)) if isinstance(saved, list) else (),
     )
 
 

@@ -1,7 +1,7 @@
 """The parts of a model: its configs, and its tensors from the headers of safetensors.
 
 The answer of the program `weights/shape`: ``files`` has the texts of the small JSON files that say
-what the model is, by name, those of the folders directly below it too; ``tensors`` has a row
+what the model is, by name, those of the folders below it too; ``tensors`` has a row
 ``[name, dtype, dimensions, count, elements, bytes]`` for all tensors whose names differ in numbers
 only (written ``#``), of the safetensors in the folder itself; ``drafts`` the same by name of each
 folder below. A folder that does not exist has none. Only headers are read: eight bytes and the
@@ -15,7 +15,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-TEXTS = ("config.json", "hf_quant_config.json", "params.json")
+TEXTS = ("config.json", "hf_quant_config.json", "params.json", "adapter_config.json")
+ADAPTERS = ("*/adapter_config.json", "*/*/adapter_config.json")
+MOST_ADAPTERS = 100
 LONGEST = 100_000_000  # bytes of a header; the format's own limit
 MOST_DIMENSIONS = 16
 MOST_NUMBER = 1 << 62
@@ -25,7 +27,9 @@ NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")
 def read_shape(folder: Path) -> dict[str, Any]:
     """Return the answer for `folder`."""
     below = sorted(path.parent.name for path in folder.glob("*/config.json"))
-    names = [*TEXTS, *(f"{name}/config.json" for name in below)]
+    adapters = sorted(path for pattern in ADAPTERS for path in folder.glob(pattern))
+    deeper = (str(path.relative_to(folder)) for path in adapters[:MOST_ADAPTERS])
+    names = [*TEXTS, *(f"{name}/config.json" for name in below), *deeper]
     files = {name: read_small_text(folder / name) for name in names if (folder / name).is_file()}
     drafts = {name: read_tensor_rows(folder / name) for name in below}
     return {"files": files, "tensors": read_tensor_rows(folder), "drafts": drafts}

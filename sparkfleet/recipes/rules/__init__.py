@@ -5,6 +5,7 @@ Each is a `Rule` of one module by topic; `judge` runs them all. `docs/recipe-rul
 
 from sparkfleet.recipes.rules.judging import RULES, RuleResult, apply_rules
 from sparkfleet.recipes.rules.subject import (
+    AdapterFacts,
     CheckpointFacts,
     ObservedFacts,
     RuleContext,
@@ -13,6 +14,7 @@ from sparkfleet.recipes.rules.subject import (
 
 __all__ = [
     "RULES",
+    "AdapterFacts",
     "CheckpointFacts",
     "ObservedFacts",
     "RuleContext",

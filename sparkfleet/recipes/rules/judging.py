@@ -24,7 +24,7 @@ from sparkfleet.recipes.rules import (
     values,
     versions,
 )
-from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations, companions
+from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations, companions, files
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.spelling import suggest_similar
@@ -48,6 +48,7 @@ TOPICS = (
     nested,
     checkpoints,
     caches,
+    files,
     secrets,
 )
 ACCEPT = "vllm_accept"

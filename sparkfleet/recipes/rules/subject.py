@@ -40,6 +40,16 @@ class CheckpointFacts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class AdapterFacts:
+    """The values of an adapter's adapter_config.json; `saved` are its modules_to_save."""
+
+    rank: int | None = None
+    dora: bool = False
+    bias: str = ""
+    saved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedFacts:
     """Facts beyond the files; empty where the host was not inspected.
 
@@ -49,7 +59,8 @@ class ObservedFacts:
     environment that it reads, all from its own source. `format`, `architecture` and `code` are what
     the checkpoint's own config.json says; `code` are repositories whose Python it needs, and
     `latent` is whether it has multi-head latent attention (MLA), None where that is not known.
-    `checkpoint` has further values of it.
+    `checkpoint` has further values of it. `files` are the names of the files in the model's folder,
+    None where they are not known, and `adapters` are by the paths that --lora-modules has.
     """
 
     vllm: str = ""
@@ -59,6 +70,8 @@ class ObservedFacts:
     code: Collection[str] = ()
     latent: bool | None = None
     checkpoint: CheckpointFacts = field(default_factory=CheckpointFacts)
+    files: Collection[str] | None = None
+    adapters: Mapping[str, AdapterFacts] = field(default_factory=lambda: EMPTY)
     packages: Mapping[str, str] = field(default_factory=lambda: EMPTY)
     options: Collection[str] = ()
     types: Mapping[str, str] = field(default_factory=lambda: EMPTY)

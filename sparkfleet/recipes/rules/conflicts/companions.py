@@ -40,6 +40,12 @@ class Need:
 
 NEEDS = (
     Need(
+        option="lora-modules",
+        needs="enable-lora",
+        raised="v1/worker/lora_model_runner_mixin.py",
+        since=Version("0.10.2"),
+    ),
+    Need(
         option="enable-log-outputs",
         needs="enable-log-requests",
         raised="cli_args.py",
@@ -114,7 +120,7 @@ def _check_needs(context: RuleContext) -> Iterator[RuleFinding]:
             continue
         if need.needs == "speculative-config" and context.draft:
             continue  # of --spec-method and its kin
-        wanted = f"{need.needs}: {need.value or 'its value'}"
+        wanted = f"{need.needs}: {need.value or 'true, or its value'}"
         yield RuleFinding(
             subject=option.flag,
             expected=f"--{need.needs}{' ' + need.value if need.value else ''} as well",

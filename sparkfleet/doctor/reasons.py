@@ -53,7 +53,8 @@ _WRAPPER = re.compile(
     r"|returned non-zero exit status|NCCL error: (?:unhandled|internal|remote)"
 )
 _FOLLOWS = re.compile(
-    r"Worker failed with error|WorkerProc initialization failed|Engine process failed to start"
+    r"Worker failed with error|^ChildProcessError: worker died|WorkerProc initialization failed"
+    r"|Engine process failed to start"
     r"|see (?:the )?(?:stack trace|root cause|error)s? above|See root cause above"
     r"|^\*\*\* SIG(?:TERM|INT) received|^\s*@ |^PC: @"
     r"|[Ww]ill ignore error|^Ignored error"

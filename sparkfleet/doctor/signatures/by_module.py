@@ -26,7 +26,6 @@ ROWS = (
         source="vLLM's config and engine/arg_utils.py, 0.32.0",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        rare="Public logs that end in vLLM's options end in a message that has a row of its own.",
         sample=(
             '  File "/x/vllm/config/parallel.py", line 9, in __post_init__\n'
             "    raise ValueError(\n"

@@ -57,7 +57,8 @@ ROWS = (
         id="mp-worker-died",
         pattern=(
             r"Worker (?:proc )?(?P<name>\S+)(?: pid \d{1,9})? died"
-            r"(?: unexpectedly)?(?:,? ?\(?exit code: (?P<code>[^).\s]{1,12})|, shutting down)"
+            r"(?: unexpectedly)?(?:,? ?\(?exit code: (?P<code>(?!(?:1|-15)\b)[^).\s]{1,12})"
+            r"|, shutting down)"
         ),
         cause="{name} died (exit code: {code}); -9 is a kill, usually by the OOM killer.",
         fix="Check the lines before it, and that host's kernel log for an OOM kill.",
@@ -67,6 +68,32 @@ ROWS = (
         ),
         role=FailureRole.SYMPTOM,
         near_miss="Worker proc VllmWorker-1 is ready",
+    ),
+    Signature(
+        id="mp-worker-stopped",
+        pattern=(
+            r"Worker (?:proc )?(?P<name>\S+)(?: pid \d{1,9})? died"
+            r"(?: unexpectedly)?,? ?\(?exit code: (?P<code>1|-15)\b"
+        ),
+        cause=(
+            "{name} ended (exit code: {code}) after an exception of its own (1) or since the "
+            "engine stopped it (-15)."
+        ),
+        fix="Check the first error before it, on every host.",
+        source="vllm-project/vllm#8745; vllm-project/vllm#7474; vllm-project/vllm#13258",
+        role=FailureRole.CONSEQUENCE,
+        sample="Worker VllmWorkerProcess pid 138 died, exit code: -15",
+        near_miss="Worker VllmWorkerProcess pid 138 died, exit code: -11",
+    ),
+    Signature(
+        id="front-end-gave-up",
+        pattern=r"ZMQError: Operation not supported",
+        cause="The API server closed its sockets, since the engine failed or took too long.",
+        fix="Check the first error of the engine; VLLM_RPC_TIMEOUT in vllm_env is in milliseconds.",
+        source="vllm-project/vllm#10856; vllm-project/vllm#11232; vllm-project/vllm#12179",
+        role=FailureRole.CONSEQUENCE,
+        sample="zmq.error.ZMQError: Operation not supported",
+        near_miss="zmq.error.ZMQError: Address already in use (addr='tcp://127.0.0.1:5570')",
     ),
     Signature(
         id="shared-memory-wait",

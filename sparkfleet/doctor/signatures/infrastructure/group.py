@@ -148,7 +148,7 @@ ROWS = (
     Signature(
         id="nccl-group-failed",
         pattern=(
-            r"NCCL (?:error|failure): "
+            r"NCCL (?:[eE]rror|failure)(?: \d{1,2})?(?: in)?: (?:[^\s,]{1,300}, )?"
             r"(?P<what>invalid (?:usage|argument)|unhandled (?:system|cuda) error)"
         ),
         context=r"NCCL WARN (?P<warning>.{1,300})",
@@ -181,7 +181,10 @@ ROWS = (
     ),
     Signature(
         id="gloo-barrier-timeout",
-        pattern=r"gloo/.{0,60}Timed out waiting \d{4,9}ms|(?i:gloo.{0,60}\b1800\b)",
+        pattern=(
+            r"gloo/.{0,60}Timed out waiting \d{4,9}ms|(?i:gloo.{0,60}\b1800\b)"
+            r"|\bwait timeout after \d{4,9}ms, keys: "
+        ),
         cause="A rank waited in vain for another: that one tuned its kernels, or is dead.",
         fix=(
             "Check the logs of the other ranks; keep the compile caches of all hosts, or clear "

@@ -1,8 +1,9 @@
 """Times the diagnosis of large logs, and each pattern alone: linear in size, up to 200 MB.
 
 ``python benchmarks/doctor.py [--megabytes 200] [--kind KIND]...``. The logs are made of recorded
-ones, plain and as Docker and the journal hand them on, of public reports, of lines that nearly
-match, of progress bars, and of one endless line. A size counts CPU seconds for each MB; the largest
+ones, plain and as Docker and the journal hand them on, of public reports, of nothing but failures,
+of errors that no row knows, of lines that nearly match, of progress bars, and of one endless line.
+A size counts CPU seconds for each MB; the largest
 may need at most 1.5 times those of a quarter of it. The last column is the ratio to `grep -iF`,
 which only counts the lines that have a word of a known failure.
 """
@@ -91,6 +92,31 @@ def near_log(size: int) -> str:
     return _join(lambda: chosen.choice(lines) * 3, size)
 
 
+def failing_log(size: int, before: str = "") -> str:
+    """Return nothing but failures, a sample of each row again and again, with `before` each."""
+    lines = [row.sample for row in SIGNATURES if row.sample]
+    chosen = random.Random(SEED)  # noqa: S311 - the same lines each time
+    return _join(lambda: f"{before}{chosen.choice(lines)} {chosen.random()}", size)
+
+
+def worker_log(size: int) -> str:
+    """Return nothing but failures of a worker, as Ray hands them on."""
+    return failing_log(size, "(RayWorkerWrapper pid=4711, ip=192.168.100.2) ")
+
+
+def unknown_log(size: int) -> str:
+    """Return exceptions that no row knows."""
+    counts = iter(range(size))
+    return _join(lambda: f"example.StrangeError: nothing that is known, {next(counts)}", size)
+
+
+def memory_log(size: int) -> str:
+    """Return a failure that is judged by what is before it, again and again."""
+    counts = iter(range(size))
+    first = "Starting to load model a/b\n"
+    return first + _join(lambda: f"CUDA error: out of memory {next(counts)}", size)
+
+
 def endless_log(size: int) -> str:
     """Return one line."""
     return "Error: /usr/bin/ld 0x" * (size // 21)
@@ -102,6 +128,10 @@ KINDS: dict[str, Callable[[int], str]] = {
     "journal": journal_log,
     "json": json_log,
     "reports": report_log,
+    "failures": failing_log,
+    "failures of a worker": worker_log,
+    "unknown errors": unknown_log,
+    "out of memory": memory_log,
     "near misses": near_log,
     "progress bars": progress_log,
     "one line": endless_log,

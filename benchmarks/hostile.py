@@ -32,6 +32,7 @@ from sparkfleet.onhost.shared.model_shape import read_shape
 from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.recipes.recipe import load_recipe
+from sparkfleet.recipes.rules.subject import ObservedFacts
 from sparkfleet.remote.known_hosts import read_known_keys
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import parse_ssh_options
@@ -94,7 +95,7 @@ def list_inventory(file: Path) -> object:
 
 def judge_recipe(file: Path) -> object:
     """Return what the rules say about a recipe."""
-    return list(run_recipe_rules(load_recipe(str(file)), tp=2, vllm="0.24.0"))
+    return list(run_recipe_rules(load_recipe(str(file)), tp=2, facts=ObservedFacts(vllm="0.24.0")))
 
 
 def resolve_host(file: Path) -> object:

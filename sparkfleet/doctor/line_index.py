@@ -58,6 +58,7 @@ class LineIndex:
 
     def __init__(self, lines: Sequence[str], needles: Iterable[str]) -> None:
         self._lines = {needle: array.array("q") for needle in needles}
+        self._texts = {needle: _choose_probe(needle).line for needle in self._lines}
         self._whole: dict[bytes, list[str]] = {}
         self._parts: dict[bytes, list[str]] = {}
         for needle in sorted(self._lines):
@@ -65,7 +66,7 @@ class LineIndex:
             words = self._whole if probe.whole else self._parts
             words.setdefault(probe.letters, []).append(needle)
         self._known: set[bytes] = set()  # words of the log
-        self._wanted: dict[bytes, tuple[str, ...]] = {}  # those that needles have
+        self._wanted: dict[bytes, frozenset[str]] = {}  # the needles of those that have any
         self._read: dict[bytes, tuple[str, ...]] = {}  # the needles of a line
         for begin in range(0, len(lines), _LINES):
             self._add(begin, lines[begin : begin + _LINES])
@@ -91,10 +92,11 @@ class LineIndex:
                 self._lines[needle].append(number)
 
     def _find_needles(self, line: bytes) -> tuple[str, ...]:
-        wanted = self._wanted
-        words = set(line.translate(_LETTERS).split())
-        needles = {needle for word in words if word in wanted for needle in wanted[word]}
-        return tuple(needle for needle in needles if _choose_probe(needle).line in line)
+        words = self._wanted.keys() & set(line.translate(_LETTERS).split())
+        if not words:
+            return ()
+        needles = frozenset().union(*map(self._wanted.__getitem__, words))
+        return tuple(needle for needle in needles if self._texts[needle] in line)
 
     def _learn(self, words: set[bytes]) -> None:
         """Add words of the log; those that needles have are kept for good."""
@@ -105,7 +107,7 @@ class LineIndex:
         wanted = {word: [*self._whole[word]] for word in new & self._whole.keys()}
         for word, part in _find_parts(new, self._parts):
             wanted.setdefault(word, []).extend(self._parts[part])
-        self._wanted |= {word: tuple(needles) for word, needles in wanted.items()}
+        self._wanted |= {word: frozenset(needles) for word, needles in wanted.items()}
 
 
 def _find_parts(words: Iterable[bytes], parts: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:

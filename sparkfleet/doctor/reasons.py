@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from sparkfleet.doctor.events import LONGEST_LINE, read_entries
@@ -79,6 +79,7 @@ _MOST_LAST_WORDS = 10  # lines
 _TERMINATE = re.compile(r"\s*terminate called after throwing")
 _WHAT = re.compile(r"\s*what\(\):\s+\S")
 _ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
+_CONSEQUENCES = tuple(row for row in SIGNATURES if row.role is FailureRole.CONSEQUENCE)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,10 +102,10 @@ def find_first_error(log: str) -> ErrorLine | None:
     last line that speaks of a failure.
     """
     entries = read_entries(log)
+    heads = (i for i in reversed(range(len(entries))) if _is_head(entries[i].text))
+    if chain := _list_chain(entries, heads):
+        return _unwrap(entries, chain)
     raw = log.split("\n")
-    heads = [index for index, entry in enumerate(entries) if _is_head(entry.text)]
-    if heads:
-        return _unwrap(entries, heads)
     tools = (i for i, entry in enumerate(entries) if _is_tool_error(entry.text))
     levels = (i for i, entry in enumerate(entries) if _is_error_event(entry, raw[i]))
     index = next(tools, None)
@@ -139,13 +140,18 @@ def _find_last_words(entries: Sequence[LogLine]) -> int | None:
     return None
 
 
-def _unwrap(entries: Sequence[LogLine], heads: Sequence[int]) -> ErrorLine:
-    """Return the reason of the last exception in `heads`, and the exceptions around it."""
-    at = len(heads) - 1
-    chain = [heads[at]]
-    while at > 0 and _is_direct_cause(entries, heads[at - 1], heads[at]):
-        at -= 1
-        chain.insert(0, heads[at])
+def _list_chain(entries: Sequence[LogLine], heads: Iterable[int]) -> list[int]:
+    """Return the last exception and those that caused it, the innermost first, of all backwards."""
+    chain: list[int] = []
+    for head in heads:
+        if chain and not _is_direct_cause(entries, head, chain[-1]):
+            break
+        chain.append(head)
+    return chain[::-1]
+
+
+def _unwrap(entries: Sequence[LogLine], chain: Sequence[int]) -> ErrorLine:
+    """Return the reason of an exception, which others wrap."""
     head = chain[0]
     if _VALIDATION.search(entries[head].text):
         for index in range(head + 1, min(head + _MOST_REASON_LINES, len(entries))):
@@ -241,8 +247,8 @@ def _is_error_event(entry: LogLine, raw: str) -> bool:
 
 
 def _is_consequence(text: str) -> bool:
-    return bool(_FOLLOWS.search(text)) or any(
-        any(signature.matches(text))
-        for signature in SIGNATURES
-        if signature.role is FailureRole.CONSEQUENCE
-    )
+    text = text[:LONGEST_LINE]
+    if _FOLLOWS.search(text):
+        return True
+    lowered = text.lower()
+    return any(any(signature.matches(text, lowered)) for signature in _CONSEQUENCES)

@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature, find_first_end
+from sparkfleet.doctor.signatures.row import (
+    Clues,
+    FailureRole,
+    Signature,
+    find_first_end,
+    has_match_between,
+)
 
 _DROP = "`sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'` on that host"
 _FILES = "Raise it: `--ulimit nofile=1048576` for a container, else `ulimit -n 1048576`."
@@ -27,7 +33,7 @@ def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
     if not re.match(_NO_MEMORY, match[0]):
         return False
     text, start = match.string, match.start()
-    if re.search(_ASKS_CUDA, text[max(0, start - _TRACEBACK) : start]):
+    if has_match_between(_ASKS_CUDA, text, max(0, start - _TRACEBACK), start):
         return True
     begun = find_first_end(_INITIALIZING, text) <= start
     return begun and not find_first_end(_LOADING, text) <= start

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature, has_match_between
 
 _INSPECTION_FAILED = "Error in inspecting model architecture"
 _TRACEBACK = 20_000  # characters
@@ -13,7 +13,7 @@ _TRACEBACK = 20_000  # characters
 def _is_of_new_model(match: re.Match[str], _clues: Clues) -> bool:
     """Return False where vLLM knows the architecture, and could not import its own code for it."""
     begin = max(0, match.start() - _TRACEBACK)
-    return match.string.find(_INSPECTION_FAILED, begin, match.start()) < 0
+    return not has_match_between(_INSPECTION_FAILED, match.string, begin, match.start())
 
 
 ROWS = (

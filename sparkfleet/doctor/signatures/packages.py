@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature
+from sparkfleet.doctor.signatures.row import Clues, FailureRole, Signature, has_match_between
 
 _INSPECTION_FAILED = "Error in inspecting model architecture"
 _TRACEBACK = 20_000  # characters
@@ -13,8 +13,8 @@ _TRACEBACK = 20_000  # characters
 def _is_inspected(match: re.Match[str], _clues: Clues) -> bool:
     """Return whether vLLM tried to import its code; older releases say it only before."""
     begin = max(0, match.start() - _TRACEBACK)
-    return (
-        "inspected" in match[0] or match.string.find(_INSPECTION_FAILED, begin, match.start()) >= 0
+    return "inspected" in match[0] or has_match_between(
+        _INSPECTION_FAILED, match.string, begin, match.start()
     )
 
 

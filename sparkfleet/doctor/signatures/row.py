@@ -14,6 +14,8 @@ from sparkfleet.doctor.patterns import compile_pattern, find_needles
 from sparkfleet.model import Severity
 
 NOWHERE = float("inf")
+_BLOCK = 1 << 16  # characters
+_LONGEST_MATCH = 100  # characters, of `has_match_between`
 
 
 class FailureRole(enum.IntEnum):
@@ -113,6 +115,26 @@ def find_first_end(pattern: str, text: str) -> float:
     """Return where the first match of `pattern` in `text` ends, `NOWHERE` if there is none."""
     match = re.search(pattern, text)
     return match.end() if match else NOWHERE
+
+
+def has_match_between(pattern: str, text: str, begin: int, end: int) -> bool:
+    """Return whether a part of `text` has a match of `pattern`, of at most 100 characters.
+
+    Each part of the text is searched once, however often a log asks for it.
+    """
+    for block in range(begin // _BLOCK, end // _BLOCK + 1):
+        begins = _list_begins_in(pattern, text, block)
+        if (at := bisect.bisect_left(begins, begin)) < len(begins):
+            match = compile_pattern(pattern).match(text, begins[at])
+            return match is not None and match.end() <= end
+    return False
+
+
+@functools.lru_cache(maxsize=8)  # as in find_first_end
+def _list_begins_in(pattern: str, text: str, block: int) -> Sequence[int]:
+    begin, end = block * _BLOCK, (block + 1) * _BLOCK
+    found = compile_pattern(pattern).finditer(text, begin, end + _LONGEST_MATCH)
+    return array.array("q", (match.start() for match in found if match.start() < end))
 
 
 def _find_last(pattern: str, text: str, end: int) -> re.Match[str] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache
 
 import pytest
@@ -13,7 +14,8 @@ from sparkfleet.doctor import events, line_index, matcher, search
 from sparkfleet.doctor.events import LineTimes, SearchText, join_entries, read_entries
 from sparkfleet.doctor.line_index import LineIndex
 from sparkfleet.doctor.patterns import ENDLESS, compile_pattern, count_breaks
-from sparkfleet.doctor.signatures import SIGNATURES
+from sparkfleet.doctor.reasons import find_first_error
+from sparkfleet.doctor.signatures import SIGNATURES, row
 from tests.gb10 import OUTPUTS
 
 FILLER = "INFO 11-29 01:02:03 [loader.py:1] nothing to see here"
@@ -22,7 +24,7 @@ Known = Callable[[int], bool] | None
 
 @cache
 def _list_texts() -> tuple[str, ...]:
-    rows = [text for row in SIGNATURES for text in (row.sample, row.near_miss) if text]
+    rows = [text for each in SIGNATURES for text in (each.sample, each.near_miss) if text]
     files = [path.read_text(errors="replace")[:4000] for path in sorted(OUTPUTS.glob("*.log"))]
     return (*rows, *files)
 
@@ -72,7 +74,7 @@ def test_failures_are_those_of_a_search_everywhere(
 
 
 def test_the_lines_of_a_match_are_bounded() -> None:
-    assert [row.id for row in SIGNATURES if count_breaks(row.pattern) > 50] == []
+    assert [each.id for each in SIGNATURES if count_breaks(each.pattern) > 50] == []
 
 
 @pytest.mark.parametrize(
@@ -159,3 +161,30 @@ def test_lines_without_a_time_are_read_once(monkeypatch: pytest.MonkeyPatch) -> 
     for index in reversed(range(5000)):
         times.find_time(index)
     assert len(read) < 5000 * 70
+
+
+@pytest.mark.parametrize("at", [0, 99, row._BLOCK - 30, row._BLOCK - 3, row._BLOCK, row._BLOCK + 5])
+@pytest.mark.parametrize(("before", "after"), [(0, 0), (1, 0), (0, 1), (row._BLOCK * 2, 9)])
+def test_a_match_between_two_places_is_found(at: int, before: int, after: int) -> None:
+    needle = "Error in inspecting model architecture"
+    text = f"{'x' * at}{needle}{'y' * row._BLOCK}"
+    begin, end = max(0, at - before), at + len(needle) + after
+    assert row.has_match_between(needle, text, begin, end)
+    assert not row.has_match_between(needle, text, begin, at + len(needle) - 1)
+    assert not row.has_match_between(needle, text, at + 1, len(text))
+
+
+@pytest.mark.parametrize("end", range(0, 60, 4))
+def test_the_context_is_the_last_one_before_a_place(end: int) -> None:
+    text = "first\nNCCL WARN a\nNCCL WARN [Proxy b\nNCCL WARN cde\n\nlast NCCL WARN f\n"
+    signature = replace(SIGNATURES[0], context=r"NCCL WARN (?P<warning>(?!\[Proxy).{1,300})")
+    matches = list(re.finditer(signature.context, text[:end]))
+    expected = matches[-1].groupdict() if matches else {}
+    assert signature.find_context(text, end) == expected
+
+
+def test_the_last_of_many_exceptions_is_the_reason() -> None:
+    log = "\n".join(f"example.StrangeError: number {number}" for number in range(50))
+    error = find_first_error(log)
+    assert error is not None
+    assert (error.line, error.chain) == (50, ())

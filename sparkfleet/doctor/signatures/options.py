@@ -240,6 +240,7 @@ ROWS = (
             "names its parser."
         ),
         source="vllm-project/vllm#9986; vllm-project/vllm#55754; langchain4j/langchain4j#3475",
+        fallback=True,
         sample=(
             '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser to be set'
         ),

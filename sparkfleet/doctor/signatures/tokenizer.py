@@ -156,7 +156,10 @@ ROWS = (
     ),
     Signature(
         id="harmony-answer-broken",
-        pattern=(r"HarmonyError: (?P<what>[Uu]nexpected tokens? .{1,300}|Unknown role: .{1,100})"),
+        pattern=(
+            r"HarmonyError: (?P<what>[Uu]nexpected tokens? .{1,300}|Unknown role: .{1,100}"
+            r"|channel marker present .{1,100})"
+        ),
         cause=(
             "gpt-oss wrote an answer that its format (Harmony) does not allow, and the request "
             "failed: {what}."
@@ -167,6 +170,8 @@ ROWS = (
         ),
         source="vllm-project/vllm#22519; openai/harmony#38; vllm-project/vllm#23567",
         role=FailureRole.SYMPTOM,
+        fallback=True,
+        leads_to=("request-not-served",),
         sample=(
             "openai_harmony.HarmonyError: Unexpected token 12606 while expecting start token 200006"
         ),

@@ -2,7 +2,19 @@
 
 from __future__ import annotations
 
-from sparkfleet.doctor.signatures.row import Signature
+import re
+
+from sparkfleet.doctor.signatures.row import Clues, Signature
+
+_TRACEBACK = 4_000  # characters
+_TOOL_CALL = ("extracting tool call", "streaming tool call", "/tool_parsers/")
+
+
+def _is_of_file(match: re.Match[str], _clues: Clues) -> bool:
+    """Return False where the JSON is a tool call that a model wrote."""
+    begin = max(0, match.start() - _TRACEBACK)
+    return all(match.string.find(words, begin, match.start()) < 0 for words in _TOOL_CALL)
+
 
 ROWS = (
     Signature(
@@ -337,6 +349,7 @@ ROWS = (
         ),
         fix="Find it with `{task:weights.verify}`, then replace it with `{task:weights.stage}`.",
         source="vllm-project/vllm#26161; vllm-project/vllm#7291",
+        holds=_is_of_file,
         leads_to=("config-invalid",),
         sample="json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)",
         near_miss="Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",

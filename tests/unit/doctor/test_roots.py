@@ -88,3 +88,23 @@ def test_each_tool_choice_that_needs_a_parser_is_known(choice: str) -> None:
     line = f"tool_choice={choice} requires --tool-call-parser to be set"
     (found,) = find_known_failures({"spark0": line})
     assert found.id == "tool-parser-not-set"
+
+
+def test_a_tool_call_that_was_not_read_is_not_taken_for_a_damaged_file() -> None:
+    log = (
+        "ERROR 12-14 10:00:00 [mistral_tool_parser.py:200] Error in extracting tool call from "
+        "response.\n"
+        "ERROR 12-14 10:00:00 [mistral_tool_parser.py:200] json.decoder.JSONDecodeError: "
+        "Expecting value: line 1 column 1 (char 0)"
+    )
+    assert [found.id for found in find_known_failures({"spark0": log})] == ["tool-call-unread"]
+
+
+def test_a_refused_request_does_not_explain_why_the_engine_stopped() -> None:
+    log = (
+        "ValueError: This model's maximum context length is 4096 tokens. However, you requested "
+        "5000 tokens.\n"
+        "torch.AcceleratorError: CUDA error: misaligned address"
+    )
+    found = find_known_failures({"spark0": log})
+    assert [one.id for one in found if one.explains] == ["cuda-failed"]

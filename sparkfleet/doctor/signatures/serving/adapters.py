@@ -10,6 +10,7 @@ ROWS = (
         pattern=(
             r"[\w.]{1,200} is unsupported LoRA weight"
             r"|While loading [^\n]{1,300}?, expected target modules in "
+            r"|support adapters that add tokens to the vocabulary"
         ),
         cause=(
             "The adapter changes parts of the model that vLLM takes no adapter for, such as the "
@@ -30,15 +31,15 @@ ROWS = (
         pattern=(
             r"No supported LoRA modules found in \w"
             r"|Model \S{1,120} is not supported for LoRA\.|\w does not support LoRA\b(?! context)"
+            r"|To support LoRA for MoE model, '\w{1,60}' must be implemented"
         ),
         cause="vLLM takes no LoRA adapters for this model, or not with this kernel of its experts.",
         fix=(
             "Merge the adapter into the model and serve the result without enable-lora. For a "
             "mixture of experts try moe-backend: triton in vllm_args."
         ),
-        source="vLLM's lora/model_manager.py and lora/layers/fused_moe.py, 0.28.0",
-        reported=False,
-        recorded=False,
+        source="vllm-project/vllm#53470; vllm-project/vllm#11431; vllm-project/vllm#3044",
+        leads_to=("engine-start-failed", "model-not-built", "options-refused"),
         sample="AssertionError: No supported LoRA modules found in NemotronHForCausalLM.",
         near_miss="LoRA is supported for this model",
     ),

@@ -100,6 +100,28 @@ ROWS = (
         near_miss="Tool parser could not parse the arguments",
     ),
     Signature(
+        id="tool-call-unread",
+        pattern=(
+            r"Error (?:in )?extracting tool calls? from|Error extracting tool calls: "
+            r"|Error trying to handle streaming tool call"
+        ),
+        cause=(
+            "The parser for tool calls could not read what the model wrote; the client gets it as "
+            "text. The parser is for another model, or the model wrote no valid call."
+        ),
+        fix=(
+            "Set tool-call-parser in vllm_args to what the model's card names (qwen3_coder for "
+            "Qwen3-Coder, not hermes), with the chat template that belongs to it, or use a newer "
+            "image."
+        ),
+        source="vllm-project/vllm#26561; vllm-project/vllm#17790; vllm-project/vllm#10589",
+        role=FailureRole.SYMPTOM,
+        fallback=True,
+        leads_to=("request-not-served",),
+        sample="Error in extracting tool call from response.",
+        near_miss="Extracted a tool call from response.",
+    ),
+    Signature(
         id="grammar-out-of-step",
         pattern=(
             r"Failed to advance FSM for request|grammar rejected tokens \["

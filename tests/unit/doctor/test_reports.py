@@ -1,4 +1,4 @@
-"""Failures from public reports: the family of each is found, and shown first of its role."""
+"""Failures from public reports: the family of each is found, in lines of the report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import pytest
 
 from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.doctor.logs import LogBundle, LogFile
-from sparkfleet.doctor.matcher import LogFinding, find_known_failures
+from sparkfleet.doctor.matcher import find_known_failures
 from sparkfleet.doctor.reasons import find_first_error
 from sparkfleet.doctor.signatures import SIGNATURES, FailureRole
 from tests.public_reports import PublicReport, read_reports
@@ -14,22 +14,14 @@ from tests.public_reports import PublicReport, read_reports
 ROLES = {row.id: row.role for row in SIGNATURES}
 
 
-def _find(report: PublicReport) -> tuple[LogFinding, ...]:
-    return find_known_failures({"spark0": report.text})
-
-
 @pytest.mark.parametrize("report", read_reports(), ids=str)
 def test_a_public_report_has_the_cause_of_its_family(report: PublicReport) -> None:
-    found = _find(report)
+    found = find_known_failures({"spark0": report.text})
     assert report.family in {one.id for one in found}
     if ROLES[report.family] is FailureRole.CAUSE:
         assert found[0].id == report.family
-
-
-@pytest.mark.parametrize("report", read_reports(), ids=str)
-def test_a_public_report_is_shown_with_a_line_of_its_own(report: PublicReport) -> None:
     lines = report.text.split("\n")
-    for one in _find(report):
+    for one in found:
         assert one.text in lines[one.line - 1]
         assert "{" not in one.cause or "{" in report.text
     error = find_first_error(report.text)

@@ -16,6 +16,7 @@ from sparkfleet.model import Host
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.pool import Answers, ConnectionPool
 from sparkfleet.report import output_streams
+from sparkfleet.report.redaction import redact_secrets
 from sparkfleet.report.visible import clean_log_text
 
 EVERY = 1.0  # s between looks, with --follow
@@ -74,14 +75,14 @@ def _print_logs(answers: Answers[dict[str, str]]) -> None:
     for name, texts in answers.values.items():
         for role, text in texts.items():
             out.line(f"==> {name} {role} <==", "bold")
-            out.line(clean_log_text(text).rstrip())
+            out.line(clean_log_text(redact_secrets(text)).rstrip())
     for name, error in answers.errors.items():
         out.line(f"==> {name}: {error.message}", "red")
 
 
 def _split_lines(answers: Answers[dict[str, str]]) -> Lines:
     return {
-        (name, role): clean_log_text(text).splitlines()
+        (name, role): clean_log_text(redact_secrets(text)).splitlines()
         for name, texts in answers.values.items()
         for role, text in texts.items()
     }

@@ -21,6 +21,10 @@ PARTS = [
     *("key=[ ", "key='", "key=' ", "https://a/", "https://a.", "https://hook.", "eyJaaaaaaaaaaaa."),
     *("cookie: ", '"--key", ', "key: |\n ", "\\", "key\\", 'key="\\', "_pass", "key:\n- "),
     *("name: key value: ", "key, value"),
+    *("curl -u ", "curl -u a:", "docker login ", "<token>", "<token a", "('key', ", "('key','"),
+    *("%3a%2f%2f", "%25", "-----END PRIVATE KEY", "A\n", "machine a login b ", "set -x token "),
+    *("proxy ", "proxy=a:", "&quot;", "\\u0022", "?sig=", "auth: A", "authorization: basic "),
+    *('"key=a', "key: |\n a\n ", "sshpass -p ", "://a@", 'password "a\n', "key=$'", "_auth="),
 ]
 
 

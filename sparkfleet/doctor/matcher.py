@@ -26,6 +26,7 @@ _RAY_NODE = re.compile(
 _LEADS_TO = {signature.id: signature.leads_to for signature in SIGNATURES}
 _FALLBACKS = frozenset(signature.id for signature in SIGNATURES if signature.fallback)
 _UNKNOWN_GROUP = "unknown"
+_RANK = "(?P<rank>"
 # What is shown where no earlier line has it.
 _UNKNOWN = {
     "own": "this host",
@@ -167,7 +168,7 @@ def _find_firsts(
 ) -> Iterator[tuple[re.Match[str], str | None]]:
     """Yield the first match of a failure for each address that a log names, with that address."""
     searched, subjects = search.searched, search.subjects
-    ranked = "rank" in signature.groups
+    ranked = _RANK in signature.pattern  # which is compiled only where its words are
     seen: set[str | None] = set()
 
     def is_known(piece: int) -> bool:

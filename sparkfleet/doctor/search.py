@@ -31,6 +31,8 @@ def search_pieces(
     if not needles:
         return compile_pattern(pattern).finditer(searched.text)
     numbers = index.find_lines(needles)
+    if not numbers:
+        return iter(())
     if breaks := count_breaks(pattern):
         return _search_around(pattern, searched, numbers, breaks)
     unknown = (number for number in numbers if not is_known(number)) if is_known else numbers

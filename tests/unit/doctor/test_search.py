@@ -188,3 +188,12 @@ def test_the_last_of_many_exceptions_is_the_reason() -> None:
     error = find_first_error(log)
     assert error is not None
     assert (error.line, error.chain) == (50, ())
+
+
+def test_only_patterns_whose_words_are_in_the_log_are_compiled() -> None:
+    compile_pattern.cache_clear()
+    count_breaks.cache_clear()
+    found = matcher.find_known_failures({"spark0": "OSError: [Errno 98] Address already in use"})
+    assert [each.id for each in found] == ["port-in-use"]
+    assert compile_pattern.cache_info().currsize < 20
+    assert count_breaks.cache_info().currsize < 20

@@ -319,6 +319,7 @@ ROWS = (
         ),
         source="vllm-project/vllm#13673; vllm-project/vllm#6976",
         role=FailureRole.SYMPTOM,
+        leads_to=("gpu-unavailable",),
         sample="RuntimeError: CUDA error: an illegal memory access was encountered",
         near_miss="CUDA error: an illegal instruction was encountered",
     ),

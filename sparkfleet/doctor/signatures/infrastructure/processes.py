@@ -147,4 +147,26 @@ ROWS = (
         sample="RuntimeError: Did not receive response from front-end process within 5 minutes",
         near_miss="HELLO from local core engine process 0.",
     ),
+    Signature(
+        id="process-crashed",
+        pattern=(
+            r"(?:\*{3} SIG|Fatal Python error: |Caught signal \d{1,2} \()"
+            r"(?P<what>SEGV|ABRT|ILL|FPE|Segmentation fault|Aborted|Illegal instruction)\b"
+            r"(?:.{0,80}\nPC: @ {1,8}0x\w{1,16} {1,4}\S{1,20} {1,4}(?P<where>\S.{0,80}))?"
+        ),
+        cause=(
+            "A process crashed in native code: {what} (function: {where}). An abort often follows "
+            "from an error before it, a segmentation fault does not."
+        ),
+        fix=(
+            "The frames below this line name the library: of NCCL (names with Proxy or nccl) "
+            "compare its version on all hosts, of a kernel set another attention-backend or "
+            "moe-backend in vllm_args."
+        ),
+        source="vllm-project/vllm#17770; vllm-project/vllm#15687; sgl-project/sglang#3745",
+        role=FailureRole.SYMPTOM,
+        leads_to=("ray-worker-killed", "mp-worker-died", "gloo-peer-closed", "rank-unresponsive"),
+        sample="*** SIGSEGV received at time=1746566409 on cpu 131 ***",
+        near_miss="*** SIGTERM received at time=1739097071 on cpu 95 ***",
+    ),
 )

@@ -63,7 +63,7 @@ class Group:
 class Inventory:
     """Hosts and groups by name, in the order in which the files first name them.
 
-    `encrypted` are files of variables that were passed over, since they are encrypted.
+    `encrypted` are files of variables, and variables, that were passed over as encrypted.
     """
 
     sources: tuple[str, ...]

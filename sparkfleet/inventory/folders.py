@@ -80,13 +80,15 @@ class VariableFolder:
     def _load(self, path: Path, *, passes_over: bool) -> Variables:
         try:
             node = positions.parse_yaml(
-                source.read_source_file(path, error=InventoryError), error=InventoryError
+                source.read_source_file(path, error=InventoryError),
+                error=InventoryError,
+                vault=True,
             )
         except InventoryError as failure:
             if not (passes_over and all(map(_tells_encryption, failure.problems))):
                 self._tree.problems += failure.problems
             return {}
-        variables = read_variables(node, self._tree)
+        variables = read_variables(node, self._tree, noted=not passes_over)
         if (priority := variables.get(PRIORITY)) and priority.where:
             self._tree.add_problem(
                 f"{PRIORITY} has no effect here",

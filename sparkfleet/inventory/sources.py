@@ -87,7 +87,7 @@ def _read_text(suffix: str, text: Source, tree: InventoryTree) -> None:
     elif suffix not in YAML_SUFFIXES or _is_ini(suffix, first.strip()):
         read_ini(text, tree)
     else:
-        root = positions.parse_yaml(text, error=InventoryError)
+        root = positions.parse_yaml(text, error=InventoryError, vault=True)
         if isinstance(root.data, str):
             read_ini(text, tree)
         else:

@@ -49,7 +49,7 @@ class InventoryTree:
         self.depths: dict[str, int] = {}  # known once the tree is finished
         self._edges: dict[tuple[str, str], Where] = {}
         self.origin: Variables = {}  # what every host of the file being read knows of it
-        self.encrypted: list[str] = []  # files of Sparks that were passed over
+        self.encrypted: list[str] = []  # files and variables of Sparks that were passed over
         self._full = False  # whether there are more hosts than MAX_HOSTS, which is said once
         self.add_group("all")
         self.add_group("ungrouped")

@@ -10,9 +10,12 @@ from sparkfleet.model import EMPTY, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.values import convert_integer
 from sparkfleet.variables import VARIABLES
-from sparkfleet.yaml.positions import Map, Node, Scalar
+from sparkfleet.yaml.encryption import ELSEWHERE
+from sparkfleet.yaml.nodes import Encrypted
+from sparkfleet.yaml.positions import VAULT, List, Map, Node, Scalar
 
 SECTIONS = ("hosts", "vars", "children")
+UNUSED = ("ansible_password", "ansible_ssh_pass", "ansible_ssh_password")  # only keys log in
 PRIORITY = "ansible_group_priority"
 EXAMPLE = "start with: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}"
 
@@ -35,12 +38,17 @@ def read_yaml(root: Node, tree: InventoryTree) -> None:
             _read_group(key, node, tree)
 
 
-def read_variables(node: Node, tree: InventoryTree) -> Variables:
-    """Return the variables that the mapping `node` sets; a null sets none."""
+def read_variables(node: Node, tree: InventoryTree, *, noted: bool = True) -> Variables:
+    """Return the variables that the mapping `node` sets; a null sets none.
+
+    A variable of another tool that holds text of ansible-vault is left out, and `noted`.
+    """
     if isinstance(node, Map):
         variables: Variables = {}
         for key, value in node.items():
-            if isinstance(key.data, str):
+            if isinstance(key.data, str) and (locked := _find_encrypted(value)):
+                _pass_over(key.data, locked, tree, noted=noted)
+            elif isinstance(key.data, str):
                 variables[key.data] = Value(
                     data=value.data,
                     where=_locate_entry(key, value),
@@ -56,6 +64,30 @@ def read_variables(node: Node, tree: InventoryTree) -> Variables:
     if node.data is not None:
         tree.add_problem(f"expected variables, saw {node.data!r}", node.where, "write name: value")
     return {}
+
+
+def _find_encrypted(node: Node) -> Node | None:
+    """Return the first text of ansible-vault in a value."""
+    if VAULT not in node.source.text:
+        return None
+    if isinstance(node, Map):
+        found = (_find_encrypted(value) for _, value in node.items())
+        return next(filter(None, found), None)
+    if isinstance(node, List):
+        return next(filter(None, map(_find_encrypted, node.items)), None)
+    return node if isinstance(node.data, Encrypted) else None
+
+
+def _pass_over(name: str, locked: Node, tree: InventoryTree, *, noted: bool) -> None:
+    """Refuse an encrypted variable that sparkfleet reads; note one of another tool."""
+    ours = name in VARIABLES or (name.startswith("ansible_") and name not in UNUSED)
+    if not noted:
+        return
+    if ours:
+        message = f"{name}: ansible-vault encryption ({VAULT}) is not supported"
+        tree.add_problem(message, locked.where, ELSEWHERE)
+    else:
+        tree.encrypted.append(f"{name} ({locked.where})")
 
 
 def set_group_variables(group: GroupEntry, variables: Variables, tree: InventoryTree) -> None:

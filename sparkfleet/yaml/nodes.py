@@ -18,6 +18,12 @@ class Unsafe(str):
     __slots__ = ()
 
 
+class Encrypted(str):
+    """Text that ansible-vault has encrypted (``!vault``)."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """A value in a file."""

@@ -2,7 +2,7 @@
 
 The values are those of PyYAML's safe loader (YAML 1.1, as Ansible reads it), with three
 exceptions: text that is JSON keeps JSON's numbers, ``!unsafe`` text becomes `Unsafe`, and every
-other tag that is not plain data, ``!vault`` included, is refused by name.
+other tag that is not plain data is refused by name, ``!vault`` too where no reader asks for it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sparkfleet.errors import InputError, Problem, Where
 from sparkfleet.garbage_collection import pause_garbage_collection
 from sparkfleet.values import parse_json
 from sparkfleet.yaml.encryption import ELSEWHERE
-from sparkfleet.yaml.nodes import Entry, List, Map, Node, Scalar, Unsafe
+from sparkfleet.yaml.nodes import Encrypted, Entry, List, Map, Node, Scalar, Unsafe
 from sparkfleet.yaml.source import Source, decode_source
 
 __all__ = ["List", "Map", "Node", "Scalar", "Unsafe", "load_yaml", "parse_yaml"]
@@ -26,6 +26,7 @@ MOST_PROBLEMS = 1000  # of a document; a message shows a few of them
 MAX_DEPTH = 100
 TAG = "tag:yaml.org,2002:"
 STR = TAG + "str"
+VAULT = "!vault"
 TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.ScalarNode: frozenset(
         TAG + kind for kind in ("str", "int", "float", "bool", "null", "timestamp", "binary")
@@ -50,16 +51,23 @@ def load_yaml(text: str | bytes, *, file: str, error: type[InputError] = InputEr
 
 @pause_garbage_collection()
 def parse_yaml(
-    source: Source, *, error: type[InputError] = InputError, most_values: int = MAX_VALUES
+    source: Source,
+    *,
+    error: type[InputError] = InputError,
+    most_values: int = MAX_VALUES,
+    vault: bool = False,
 ) -> Node:
-    """Return the one document in `source`, as `load` does; one of `most_values` at most."""
+    """Return the one document in `source`, as `load` does; one of `most_values` at most.
+
+    With `vault`, text that ansible-vault has encrypted is `Encrypted`, and not refused.
+    """
     try:
         tree = yaml.compose(source.text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as failure:
         raise error.of([_build_syntax_problem(failure, source)]) from failure
     if tree is None:
         return Scalar(source=source, line=1, col=1, value=None)
-    builder = _Builder(source, most_values)
+    builder = _Builder(source, most_values, vault=vault)
     try:
         node = builder.build(tree)
     except _TooLargeError as failure:
@@ -114,10 +122,11 @@ class _TooManyProblemsError(Exception):
 class _Builder:
     """Converts PyYAML's nodes into `nodes`, each once, and keeps the problems on the way."""
 
-    def __init__(self, source: Source, most_values: int) -> None:
+    def __init__(self, source: Source, most_values: int, *, vault: bool) -> None:
         self.problems: list[Problem] = []
         self._source = source
         self._most_values = most_values
+        self._vault = vault
         self._is_json = _is_json(source.text)
         self._constructor = yaml.constructor.SafeConstructor()
         self._resolver: Any = yaml.resolver.Resolver()
@@ -158,7 +167,7 @@ class _Builder:
     def _foreign(tag: str, kind: type[yaml.Node]) -> tuple[str, str | None] | None:
         if tag == "!unsafe" or tag in TAGS[kind]:
             return None
-        if tag.startswith("!vault"):
+        if tag.startswith(VAULT):
             return f"ansible-vault encryption ({tag}) is not supported", ELSEWHERE
         return f"the tag {tag.replace(TAG, '!!')} is not supported", "write no tag"
 
@@ -190,6 +199,8 @@ class _Builder:
         tag = tree.tag
         if tag == STR and not unsafe and not self._is_json:
             return self._leaf(tree, tree.value)
+        if self._vault and tag.startswith(VAULT):
+            return self._leaf(tree, Encrypted(tree.value))
         if refusal := self._foreign(tag, yaml.ScalarNode):
             return self._refuse(tree, *refusal)
         if tag == "!unsafe":

@@ -21,6 +21,7 @@ from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.rules import ObservedFacts, build_rule_context
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.resources import expand_home
 from sparkfleet.verdicts import build_verdict
 from sparkfleet.vllm.lora_modules import parse_lora_modules
 
@@ -62,7 +63,7 @@ def _read_adapters(settings: Settings, texts: Mapping[str, str]) -> Mapping[str,
     found = {}
     for path in parse_lora_modules(settings.vllm_options.value("lora-modules")).values():
         inside = path.removeprefix(f"{MODEL_PLACEHOLDER}/")
-        file = Path(path).expanduser() / ADAPTER
+        file = expand_home(path) / ADAPTER
         if inside != path and f"{inside}/{ADAPTER}" in texts:
             found[path] = texts[f"{inside}/{ADAPTER}"]
         elif path.startswith(("/", "~")) and file.is_file():

@@ -208,7 +208,13 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
             "ansible_port: expected an integer from 1 to 65535",
         ),
         ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user: expected a user's"),
-        ("host_vars/spark1.yml", "token: !vault x", "ansible-vault encryption (!vault)"),
+        ("host_vars/spark1.yml", "vllm_port: !vault x", "ansible-vault encryption (!vault)"),
+        (
+            "host_vars/spark1.yml",
+            "ansible_become_password: !vault x",
+            "ansible_become_password: ansible-vault encryption (!vault)",
+        ),
+        ("host_vars/spark1.yml", "vllm_env: {A: [!vault x]}", "vllm_env: ansible-vault"),
         ("group_vars/sparks.yml", "ansible_group_priority: 3", "has no effect here"),
     ],
 )
@@ -305,6 +311,38 @@ def test_a_variable_that_needs_an_encrypted_file_is_refused_with_its_name(tmp_pa
     with pytest.raises(InventoryError, match="vault_user") as refusal:
         inventory.load_inventory([str(hosts)])
     assert str(tmp_path / "group_vars/all/vault.yml") in str(refusal.value.problems[0].hint)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "k3s_token: !vault |\n  $ANSIBLE_VAULT;1.1;AES256\n  61\n",
+        "k3s_token: {a: [1, !vault-encrypted x]}\n",
+        "ansible_password: !vault x\nk3s_token: !vault x\n",
+    ],
+)
+def test_an_encrypted_variable_of_another_tool_is_left_out_and_named(
+    text: str, tmp_path: Path
+) -> None:
+    files = {"host_vars/spark1.yml": f"{text}vllm_port: 8001\n"}
+    loaded = inventory.load_inventory([str(_write_estate(tmp_path, files))])
+    assert loaded.hosts["spark1"].get("vllm_port") == 8001
+    assert loaded.hosts["spark1"].get("k3s_token") is None
+    assert f"k3s_token ({tmp_path}/host_vars/spark1.yml:" in loaded.encrypted[-1]
+
+
+def test_an_encrypted_variable_in_the_inventory_itself_is_named_where_it_is_needed(
+    tmp_path: Path,
+) -> None:
+    hosts = tmp_path / "hosts.yml"
+    text = "sparks:\n  hosts: {spark1: }\n  vars:\n    hf_secret: !vault x\n"
+    hosts.write_text(text)
+    assert list(inventory.load_inventory([str(hosts)]).hosts) == ["spark1"]
+    hosts.write_text(text + '    ansible_user: "{{ hf_secret }}"\n')
+    with pytest.raises(InventoryError, match="hf_secret") as refusal:
+        inventory.load_inventory([str(hosts)])
+    hint = str(refusal.value.problems[0].hint)
+    assert f"not read, since it is encrypted: hf_secret ({hosts}:4:16)" in hint
 
 
 def test_encrypted_variables_of_sparks_are_refused(tmp_path: Path) -> None:

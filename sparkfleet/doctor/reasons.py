@@ -61,7 +61,7 @@ _FOLLOWS = re.compile(
     r"|^SystemExit|^KeyboardInterrupt|^asyncio\.exceptions\.CancelledError"
 )
 # All that a log may have left of an exception of a worker.
-_QUOTED_ERROR = re.compile(r"Worker failed with error '[^']")
+_QUOTED_ERROR = re.compile(r"Worker failed with error '")
 _BARE = re.compile(r"[\w.]{1,120}:?")  # an exception that says nothing but its name
 _FRAME = re.compile(r'\s*File "')
 _MARKS = re.compile(r"[\s~^]*")

@@ -28,7 +28,7 @@ ROWS = (
         pattern=(
             r"assert (?:param_data|self\.data)\.shape == loaded_weight\.shape"
             r"|weight shape mismatch: parameter has"
-            r"|Attempted to load weight \(torch\.Size"
+            r"|Attempted to load weight \(torch\.Size|Tried to load weights of size torch\.Size"
         ),
         cause=(
             "A weight has another shape than this vLLM expects of the model: a quantization that "
@@ -170,5 +170,31 @@ ROWS = (
         leads_to=("engine-start-failed",),
         sample="RuntimeError: Failed to map GGUF parameters (356): ['blk.0.ssm_a']",
         near_miss="Mapped GGUF parameters (356)",
+    ),
+    Signature(
+        id="tensor-sizes-differ",
+        pattern=(
+            r"The size of tensor a \(\d{1,9}\) must match the size of tensor b \(\d{1,9}\)"
+            r"|size mismatch, got input \(\d|mat1 and mat2 shapes cannot be multiplied"
+            r"|shape mismatch: value tensor of shape"
+        ),
+        cause=(
+            "Two tensors of the model do not fit together: weights that are quantized otherwise "
+            "than vLLM reads them (two FP4 values are one byte), layers for MTP that are not "
+            "quantized, a --tp that does not divide them, or an error of this vLLM."
+        ),
+        fix=(
+            "Try without speculative-config, then with `--tp 1`; compare quantization in vllm_args "
+            "with the model's card, and use the image that it names or a newer one."
+        ),
+        source="vllm-project/vllm#41108; vllm-project/vllm#19050; vllm-project/vllm PR#57278",
+        role=FailureRole.SYMPTOM,
+        fallback=True,
+        leads_to=("engine-start-failed", "step-failed", "weights-not-loaded", "kernel-failed"),
+        sample=(
+            "RuntimeError: The size of tensor a (3072) must match the size of tensor b (6144) at "
+            "non-singleton dimension 1"
+        ),
+        near_miss="The size of the tensor is 3072",
     ),
 )

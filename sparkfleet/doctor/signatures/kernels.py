@@ -290,6 +290,8 @@ ROWS = (
             r"|\.hpp:\d{1,6}\): Unsupported architecture|RuntimeError: Unsupported architecture$"
             r"|\.hpp:\d{1,6}\): Unknown SF transformation"
             r"|Failed to find a kernel that can implement the \w{1,40} linear layer"
+            r"|Expected a\.dtype\(\) == torch::kInt8 to be true"
+            r"|(?:KeyError: |Worker failed with error ')'float8_\w{1,20}'"
             r"|cutlass_gemm_caller, \S{1,200}, Error Internal"
             r"|[Uu]nsupported (?:compute capability|GPU arch\w{0,10}|CUDA arch\w{0,10}|SM version)"
             r"|only (?:supported|supports|available) (?:on )?"

@@ -134,6 +134,27 @@ ROWS = (
         near_miss="ninja: no work to do.",
     ),
     Signature(
+        id="model-config-attribute",
+        pattern=(
+            r"AttributeError: '(?P<class>\w{1,80}Config)' object has no attribute "
+            r"'(?P<name>\w{1,80})'"
+        ),
+        cause=(
+            "{class} of the installed transformers has no {name}, which vLLM or the model's own "
+            "code reads: they are of different releases, or config.json is that of another kind of "
+            "model."
+        ),
+        fix=(
+            "Use an image whose vLLM and transformers were released together and know this model; "
+            "engine_pip must not replace transformers. rope_theta is missing where transformers 5 "
+            "meets code for transformers 4."
+        ),
+        source="QwenLM/Qwen3#724; vllm-project/vllm#14687; vllm-project/vllm#19360",
+        leads_to=("config-invalid", "engine-start-failed", "model-not-built"),
+        sample="AttributeError: 'Gemma3Config' object has no attribute 'vocab_size'",
+        near_miss="AttributeError: 'Gemma3Model' object has no attribute 'vocab_size'",
+    ),
+    Signature(
         id="model-class-unserved",
         pattern=(
             r"has no vLLM implementation and the Transformers implementation is not compatible"

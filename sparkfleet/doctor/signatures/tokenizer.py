@@ -157,7 +157,8 @@ ROWS = (
     Signature(
         id="harmony-answer-broken",
         pattern=(
-            r"HarmonyError: (?P<what>[Uu]nexpected tokens? .{1,300}|Unknown role: .{1,100}"
+            r"HarmonyError(?:: |\(['\"])"
+            r"(?P<what>[Uu]nexpected tokens? .{1,300}|Unknown role: .{1,100}"
             r"|channel marker present .{1,100})"
         ),
         cause=(

@@ -22,6 +22,11 @@ from sparkfleet.doctor.reasons import find_first_error
         pytest.param(
             "RuntimeError: Worker failed with error 'no such part'", 1, id="quoted by the driver"
         ),
+        pytest.param(
+            "RuntimeError: Worker failed with error ''no such part''",
+            1,
+            id="a key that the driver quotes",
+        ),
         pytest.param("Value error, no such part", 1, id="of a validation, without its head"),
         pytest.param(
             "2025-07-17 17:31:58.857081  >> ERROR 07-17 09:31:58 [core.py:398]       ^^^^^^\n"

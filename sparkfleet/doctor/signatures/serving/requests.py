@@ -146,6 +146,25 @@ ROWS = (
         near_miss="Compiled grammar for request cmpl-4eb6",
     ),
     Signature(
+        id="api-of-another-task",
+        pattern=(
+            r"The model does not support (?P<api>Embeddings|Pooling|Score|Rerank\w{0,12}"
+            r"|Classification|Chat Completions|Completions|Responses|Tokenization|Transcriptions"
+            r"|Translations) API|object has no attribute 'pooler'"
+        ),
+        cause="A client asks for what the model was not started for: text, or vectors and scores.",
+        fix=(
+            "For embeddings, ranking and scores set runner: pooling in vllm_args (with convert: "
+            "embed or classify for a model that writes text); for text remove runner and convert."
+        ),
+        source="QwenLM/Qwen3-Embedding#12; vLLM's entrypoints/openai/api_server.py, 0.10.2",
+        rare="The client sees the message, and the engine's log often does not.",
+        fallback=True,
+        leads_to=("request-not-served", "step-failed"),
+        sample="The model does not support Embeddings API",
+        near_miss="The model supports the Embeddings API",
+    ),
+    Signature(
         id="images-above-limit",
         pattern=(
             r"At most (?P<most>\d{1,4}) (?P<kind>image|video|audio)\(s\) may be provided in one"

@@ -19,8 +19,8 @@ def iter_data_folders(kind: str) -> Iterator[Path]:
     places = (Path.cwd() / kind, PACKAGE / "_data" / kind, PACKAGE.parent / kind)
     yielded: set[Path] = set()
     for place in places:
-        if place.is_dir() and place.resolve() not in yielded:
-            yielded.add(place.resolve())
+        if place.is_dir() and resolve_path(place) not in yielded:
+            yielded.add(resolve_path(place))
             yield place
 
 
@@ -33,6 +33,14 @@ def expand_home(path: str | Path) -> Path:
         return Path(os.path.expanduser(path))  # noqa: PTH111 - that of pathlib raises RuntimeError
     except ValueError:  # a name with a NUL
         return Path(path)
+
+
+def resolve_path(path: str | Path) -> Path:
+    """Return the whole path of a file without links; one whose links lead in a circle stays."""
+    try:
+        return Path(os.path.realpath(path))  # that of pathlib raises RuntimeError for a circle
+    except ValueError:  # a name with a NUL
+        return Path(path).absolute()
 
 
 def is_existing_file(path: Path) -> bool:
@@ -73,13 +81,13 @@ def list_data_files(kind: str, suffix: str) -> dict[str, Path]:
 
 def is_shipped(path: Path) -> bool:
     """Return whether a file came with sparkfleet, and is not one of the current project."""
-    whole = path.resolve()
+    whole = resolve_path(path)
     shipped = (PACKAGE / "_data", PACKAGE.parent / "playbooks")
     return any(map(whole.is_relative_to, shipped)) and not whole.is_relative_to(Path.cwd())
 
 
 def format_path(path: str | Path) -> str:
     """Return `path` as a person writes it: relative to here, if it is below."""
-    whole = Path(path).resolve()
+    whole = resolve_path(path)
     here = Path.cwd()
     return str(whole.relative_to(here)) if whole.is_relative_to(here) else str(path)

@@ -10,7 +10,7 @@ from pathlib import Path
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.paths import INVENTORY as LAB_INVENTORY
 from sparkfleet.model import Host
-from sparkfleet.resources import PACKAGE
+from sparkfleet.resources import PACKAGE, resolve_path
 from sparkfleet.yaml import positions, source
 
 OWN_CONFIG = "sparkfleet.yaml"
@@ -97,7 +97,7 @@ def _substitute_lab_inventory(path: str) -> str:
     The shipped file is an example of the one that `lab.up` writes with the real addresses and keys.
     """
     is_word = path == LAB and not Path(path).exists()
-    if not is_word and Path(path).resolve() != LAB_EXAMPLE.resolve():
+    if not is_word and resolve_path(path) != resolve_path(LAB_EXAMPLE):
         return path
     if not LAB_INVENTORY.exists():
         raise UsageError("the lab is not up", hint="start it, as root: {task:lab.up} --hosts 2")

@@ -127,12 +127,11 @@ def _is_mapping(item: Any) -> bool:
 
 def select_members(inventory: Inventory, definition: ClusterDefinition) -> tuple[Host, ...]:
     """Return the hosts of a cluster in rank order; raises InventoryError for one outside."""
-    if isinstance(definition.hosts, str):
-        hosts = select_hosts(inventory, definition.hosts)
-    else:
-        hosts = tuple(
-            host for name in definition.hosts for host in select_hosts(inventory, str(name))
-        )
+    patterns = [definition.hosts] if isinstance(definition.hosts, str) else definition.hosts
+    try:
+        hosts = tuple(host for name in patterns for host in select_hosts(inventory, str(name)))
+    except InventoryError as failure:
+        raise _make_cluster_error(definition, failure.message, failure.hint) from failure
     names = [host.name for host in hosts]
     if not names:
         hint = f"name a group or a list of hosts: {definition.name}: {{hosts: sparks}}"

@@ -19,6 +19,7 @@ from sparkfleet.resources import (
     is_existing_file,
     is_existing_folder,
     list_data_files,
+    resolve_path,
 )
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.yaml.nodes import Entry, Map, Node
@@ -80,7 +81,7 @@ def _follow_extends(path: Path, above: tuple[Path, ...]) -> Iterator[Map]:
         )
     base = locate_recipe(named.data, folder=path.parent, where=named.where)
     visited = (*above, path)
-    if base.resolve() in {file.resolve() for file in visited}:
+    if resolve_path(base) in {resolve_path(file) for file in visited}:
         names = " -> ".join(file.stem for file in (*visited, base))
         raise RecipeError(f"a recipe cannot extend itself: {names}", where=named.where)
     yield from _follow_extends(base, visited)

@@ -17,7 +17,7 @@ from sparkfleet.onhost.shared.hashes import hash_file
 from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
-from sparkfleet.resources import expand_home
+from sparkfleet.resources import expand_home, resolve_path
 from sparkfleet.values import parse_json
 
 HASHES = "hashes.jsonl"
@@ -130,7 +130,7 @@ def manifest_from_folder(
     Raises InputError for a folder that does not hold a whole model.
     """
     _check_source_folder(path)
-    if not safe_paths.is_below(name := path.resolve().name):
+    if not safe_paths.is_below(name := resolve_path(path).name):
         raise InputError(
             f"{safe_paths.shortened(str(path))} is not a folder of a model", hint=NAME_IT
         )
@@ -213,7 +213,7 @@ def _refuse_unreadable(error: OSError) -> None:
 def _refuse_link_loops(parent: Path, folders: Sequence[str]) -> None:
     """Refuse a link to a folder above it: such a walk would end only at the kernel's limit."""
     for link in (parent / name for name in folders):
-        if link.is_symlink() and parent.resolve().is_relative_to(target := link.resolve()):
+        if link.is_symlink() and resolve_path(parent).is_relative_to(target := resolve_path(link)):
             raise InputError(f"{link} links to {target}, which contains it", hint="remove the link")
 
 
@@ -243,13 +243,13 @@ def _hash_files(files: Sequence[Path], ledger: Ledger, progress: HashingCallback
     with ThreadPoolExecutor(min(os.cpu_count() or 1, CORES)) as threads:
         hashes = threads.map(lambda file: hash_file(file, "sha256"), files)
         for file, size, file_hash in zip(files, sizes, hashes, strict=True):
-            ledger.record(str(file.resolve()), file.stat(), file_hash)
+            ledger.record(str(resolve_path(file)), file.stat(), file_hash)
             done += size
             progress(done, sum(sizes))
 
 
 def _lookup_hash(file: Path, ledger: Ledger) -> str | None:
-    return ledger.lookup(str(file.resolve()), file.stat(), "sha256")
+    return ledger.lookup(str(resolve_path(file)), file.stat(), "sha256")
 
 
 def _make_model_file(name: str, file: Path, ledger: Ledger) -> ModelFile:

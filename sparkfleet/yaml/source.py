@@ -19,6 +19,9 @@ PASSWORD = re.compile(
     r"ansible_(become_|sudo_|ssh_)?pass"
     r"|(?:\b|_)(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]*[\"']?\s*[:=]"
 )
+LFS = b"version https://git-lfs.github.com/spec/v1\n"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the marks with which a file begins, also of UTF-32
+CONFLICT = tuple(map(re.compile, ("(?m)^<{7} ", "(?m)^={7}\r?$", "(?m)^>{7} ")))
 LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
 
 
@@ -56,12 +59,14 @@ def decode_source(
     """Return `content` as a source; raises `error` if it is binary, not UTF-8 or above 1 MB."""
     if len(content) > MAX_BYTES:
         raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
-    encryption = find_encryption(content.encode() if isinstance(content, str) else content)
-    if encryption is not None:
-        raise error(encryption.problem, where=Where(file=file, line=1, col=1), hint=encryption.fix)
+    _refuse_other_content(content.encode() if isinstance(content, str) else content, file, error)
     text = content if isinstance(content, str) else _decode_utf8(content, file, error)
     text = text.removeprefix("\ufeff")
     source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))
+    if all(mark.search(text) for mark in CONFLICT):
+        first = next(at for at, line in enumerate(source.lines, 1) if line.startswith("<<<<<<< "))
+        hint = "keep one of the two sides, and delete the lines that begin with <<<, === and >>>"
+        raise error("holds a conflict of a merge", where=source.where(first, 1), hint=hint)
     if odd := Reader.NON_PRINTABLE.search(text):
         raise error(
             f"is not text: it holds the character {odd[0]!r}",
@@ -69,6 +74,19 @@ def decode_source(
             hint="save it as UTF-8 text, or delete the character",
         )
     return source
+
+
+def _refuse_other_content(content: bytes, file: str, error: type[InputError]) -> None:
+    """Raise `error` for a file that a tool has put in the place of the text."""
+    where = Where(file=file, line=1, col=1)
+    if (encryption := find_encryption(content)) is not None:
+        raise error(encryption.problem, where=where, hint=encryption.fix)
+    if content.startswith(LFS):
+        problem = "is a pointer of Git LFS, not the file itself"
+        raise error(problem, where=where, hint="in its folder: git lfs pull")
+    if content.startswith(UTF_16):
+        problem = "is text in UTF-16, not in UTF-8"
+        raise error(problem, where=where, hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file} > NEW")
 
 
 def _decode_utf8(content: bytes, file: str, error: type[InputError]) -> str:

@@ -33,7 +33,7 @@ from sparkfleet.launch.watching.bundle import (
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.known_hosts import check_public_key
-from sparkfleet.resources import PACKAGE, expand_home
+from sparkfleet.resources import PACKAGE, expand_home, resolve_path
 from sparkfleet.values import convert_choice, convert_integer, convert_string, convert_text
 
 PROGRAM = "host/install"
@@ -159,7 +159,7 @@ def _read_recipes(session: ClusterSession) -> Iterator[tuple[str, str]]:
     named = [_find_recipe_file(session.context.cluster.head)]
     named += [Path(started.recipe_file)] if started and started.recipe_file else []
     for path in (*sorted((Path.cwd() / RECIPES).glob("*.yml")), *filter(None, named)):
-        if path.is_file() and not path.resolve().is_relative_to(PACKAGE.parent / "playbooks"):
+        if path.is_file() and not resolve_path(path).is_relative_to(PACKAGE.parent / "playbooks"):
             yield f"{RECIPES}/{path.stem}.yml", read_copied_text(path)
 
 

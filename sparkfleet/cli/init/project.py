@@ -22,7 +22,7 @@ from sparkfleet.command_name import name_command
 from sparkfleet.errors import AuthenticationError, HostKeyError, SparkfleetError, UsageError
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.report.output_files import write_new_file
-from sparkfleet.resources import format_path
+from sparkfleet.resources import format_path, resolve_path
 
 
 def create_project(options: InitOptions) -> int:
@@ -40,7 +40,7 @@ def create_project(options: InitOptions) -> int:
     findings = examine_hosts(read.values, answers.hosts)
     print_lines(*findings.lines)
     print_host_errors(read.errors)
-    key_file = (folder / KEY_FILE).resolve() if options.api_key else None
+    key_file = resolve_path(folder / KEY_FILE) if options.api_key else None
     files = format_files(answers, findings, key_file)
     if asks:
         print_lines("", f"{folder / INVENTORY}:", *files[INVENTORY].splitlines(), "")
@@ -91,7 +91,7 @@ def _format_next(
     folder: Path, answers: ProjectAnswers, findings: Findings, errors: Mapping[str, SparkfleetError]
 ) -> Iterator[str]:
     yield "next:"
-    if folder.resolve() != Path.cwd():
+    if resolve_path(folder) != Path.cwd():
         yield f"  cd {folder}"
     if errors:
         yield from _format_missing_access(errors.values())

@@ -17,7 +17,7 @@ from sparkfleet.cli.recipes.approvals import (
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.errors import UsageError
 from sparkfleet.recipes.recipe import Recipe
-from sparkfleet.resources import format_path
+from sparkfleet.resources import format_path, resolve_path
 from sparkfleet.templating import holds_template
 from sparkfleet.variables.secret import FROM_FILE
 
@@ -106,10 +106,10 @@ def _check_links(mods: Sequence[Path]) -> None:
     """Refuse a link out of a mod: what it leads to would be copied to the hosts, and run."""
     for mod in mods:
         for path in sorted(mod.rglob("*")):
-            if path.is_symlink() and not path.resolve().is_relative_to(mod.resolve()):
+            if path.is_symlink() and not resolve_path(path).is_relative_to(resolve_path(mod)):
                 raise UsageError(
                     f"{format_path(mod)}/{path.relative_to(mod)} is a link that leads out of the "
-                    f"mod, to {path.resolve()}",
+                    f"mod, to {resolve_path(path)}",
                     hint="replace the link by the file, or leave out the mod: extend the recipe "
                     "with engine_mods: []",
                 )

@@ -14,7 +14,7 @@ from sparkfleet.quantities import format_count, format_size
 from sparkfleet.recipes.explanation import GROUPS, Setting
 from sparkfleet.recipes.metadata import Speed
 from sparkfleet.recipes.recipe import Recipe
-from sparkfleet.resources import format_path, list_data_files
+from sparkfleet.resources import format_path, list_data_files, resolve_path
 from sparkfleet.variables.secret import VEIL
 
 Lines = Iterator[str]
@@ -45,7 +45,7 @@ def explain_recipe(
     yield from _format_bullets("A successful start logs", recipe.log.expect)
     yield from _format_bullets("Stop if the log has", recipe.log.forbid)
     shipped = list_data_files("playbooks/recipes", ".yml").get(recipe.name)
-    is_shipped = shipped is not None and shipped.resolve() == recipe.path.resolve()
+    is_shipped = shipped is not None and resolve_path(shipped) == resolve_path(recipe.path)
     given = recipe.name if is_shipped or recipe.shelf else quote([format_path(recipe.path)])
     size_option = f"--tp {recipe.tp_min}" if recipe.tp_min else "--solo"
     yield "Whether it fits, and how fast it will be"

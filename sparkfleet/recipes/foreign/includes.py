@@ -14,7 +14,7 @@ from pathlib import Path
 
 from sparkfleet.errors import RecipeError, quote_value
 from sparkfleet.recipes.yaml_file import read_recipe_file
-from sparkfleet.resources import is_existing_file
+from sparkfleet.resources import is_existing_file, resolve_path
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.yaml.nodes import Entry, List, Map, Node
 
@@ -30,7 +30,7 @@ def resolve_includes(tree: Map, path: Path) -> Map:
 
     Raises RecipeError for a base that is not in the same folder, and for one that includes itself.
     """
-    return _resolve(tree, path, (path.resolve(),))
+    return _resolve(tree, path, (resolve_path(path),))
 
 
 def _resolve(tree: Map, path: Path, above: tuple[Path, ...]) -> Map:
@@ -40,12 +40,12 @@ def _resolve(tree: Map, path: Path, above: tuple[Path, ...]) -> Map:
     if len(above) > MOST:
         raise RecipeError(f"include: more than {MOST} recipes above each other", where=node.where)
     base_path = _locate_base(node, path)
-    if base_path.resolve() in above:
+    if resolve_path(base_path) in above:
         raise RecipeError(f"include: {node.data} includes itself", where=node.where)
     base = read_recipe_file(base_path)
     for each in (tree, base):
         _check_version(each)
-    return _merge_recipes(_resolve(base, base_path, (*above, base_path.resolve())), tree)
+    return _merge_recipes(_resolve(base, base_path, (*above, resolve_path(base_path))), tree)
 
 
 def _locate_base(node: Node, path: Path) -> Path:
@@ -69,8 +69,9 @@ def _locate_base(node: Node, path: Path) -> Path:
         )
     folder = path.parent
     names = [name] if name.endswith(SUFFIXES) else [f"{name}{suffix}" for suffix in SUFFIXES]
+    root = resolve_path(folder)
     for candidate in (folder / each for each in names):
-        if is_existing_file(candidate) and candidate.resolve().is_relative_to(folder.resolve()):
+        if is_existing_file(candidate) and resolve_path(candidate).is_relative_to(root):
             return candidate
     known = [each.stem for each in folder.iterdir() if each.suffix in SUFFIXES]
     raise RecipeError(

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sparkfleet.recipes.shelves.record import find_shelf, load_shelf
-from sparkfleet.resources import is_existing_file
+from sparkfleet.resources import is_existing_file, resolve_path
 
 PROGRAM = "run.sh"
 FOLDERS = ("", "mods", "official-mods", "experimental-mods")  # of repositories seen
@@ -66,7 +66,7 @@ def _list_shelf_folders(name: str) -> Iterator[Path]:
 
 def _list_folders_above(recipe: Path) -> Iterator[Path]:
     """Yield the folders of the recipe's repository, or of its shelf, the nearest first."""
-    for above in list(recipe.resolve().parents)[:HIGHEST]:
+    for above in list(resolve_path(recipe).parents)[:HIGHEST]:
         if (above / SHELF).exists():
             return
         yield above

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
+from sparkfleet.resources import resolve_path
 from sparkfleet.safe_paths import check_relative_path
 from sparkfleet.values import convert_mapping, convert_string, parse_json
 
@@ -123,8 +124,8 @@ def find_shelf_recipe(name: str) -> Path | None:
 
 def find_shelf(path: Path) -> Shelf | None:
     """Return the shelf that a file belongs to, None where it is in none."""
-    root = Path(FOLDER).resolve()
-    whole = path.resolve()
+    root = resolve_path(FOLDER)
+    whole = resolve_path(path)
     if not whole.is_relative_to(root):
         return None
     return load_shelf(whole.relative_to(root).parts[0])
@@ -135,6 +136,6 @@ def name_recipe(path: Path) -> str:
     shelf = find_shelf(path)
     if shelf is None:
         return path.stem
-    below = path.resolve().relative_to(shelf.files.resolve()).as_posix()
+    below = resolve_path(path).relative_to(resolve_path(shelf.files)).as_posix()
     own = next((name for name, file in shelf.recipes.items() if file == below), path.stem)
     return f"{shelf.name}/{own}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import errno
 import os
 import re
@@ -15,10 +16,10 @@ from hypothesis import strategies as st
 from sparkfleet import safe_paths
 from sparkfleet.onhost.shared import paths
 from sparkfleet.onhost.shared.paths import RefusedError
-from sparkfleet.resources import expand_home, is_existing_file, is_existing_folder
+from sparkfleet.resources import expand_home, is_existing_file, is_existing_folder, resolve_path
 from sparkfleet.safe_paths import UnexpectedError
 from tests.budget import scale_examples
-from tests.source import PACKAGE
+from tests.source import list_nodes
 
 PIECES = [
     *("", ".", "..", "...", "~", "-", "-x", ".ssh", "a", "blobs", "in", "out", "loop", "x" * 256),
@@ -53,15 +54,35 @@ def test_a_home_without_a_user_stays_as_it_is_written() -> None:
     assert expand_home(Path("a/~")) == Path("a/~")
 
 
-def test_a_home_is_looked_up_by_one_function() -> None:
-    """That of pathlib raises RuntimeError for a user that does not exist."""
-    programs = PACKAGE / "onhost"  # they may import nothing, and say it themselves
+def test_links_in_a_circle_stay_as_they_are_written(tmp_path: Path) -> None:
+    loop = tmp_path / "loop"
+    loop.symlink_to("loop")
+    assert resolve_path(loop) == loop
+    assert resolve_path(f"{tmp_path}/a\0b") == tmp_path / "a\0b"
+    assert resolve_path(tmp_path / "x" / "..") == tmp_path.resolve()
+
+
+@pytest.mark.parametrize("method", ["expanduser", "resolve"])
+def test_paths_are_completed_by_functions_that_never_fail(method: str) -> None:
+    """Those of pathlib raise RuntimeError: for a user that is not there, and links in a circle."""
+    elsewhere = ("onhost/", "lab/")  # programs for hosts, and paths that no user typed
     found = [
-        path.relative_to(PACKAGE).as_posix()
-        for path in PACKAGE.rglob("*.py")
-        if ".expanduser()" in path.read_text() and not path.is_relative_to(programs)
+        name
+        for name, nodes in list_nodes().items()
+        if not name.startswith(elsewhere)
+        and any(_calls_path_method(node, method) for node in nodes)
     ]
-    assert found == []
+    assert [name for name in found if name != "resources.py"] == []
+
+
+def _calls_path_method(node: ast.AST, method: str) -> bool:
+    """Return whether a node calls a method of that name without an argument."""
+    return (
+        isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == method
+        and not node.args
+    )
 
 
 @pytest.fixture

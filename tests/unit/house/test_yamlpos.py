@@ -167,7 +167,13 @@ def test_of_very_many_mistakes_the_first_thousand_are_kept() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"\xff\xfea\x00", "is not UTF-8 text: byte 0xff at offset 0"),
+        (b"\xffa", "is not UTF-8 text: byte 0xff at offset 0"),
+        ("a: 1\n".encode("utf-16"), "is text in UTF-16, not in UTF-8"),
+        (b"\xfe\xff" + "a: 1\n".encode("utf-16-be"), "is text in UTF-16, not in UTF-8"),
+        (
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n",
+            "is a pointer of Git LFS, not the file itself",
+        ),
         (b"a: \x00", r"is not text: it holds the character '\x00'"),
         (b"\x7fELF\x02\x01\x01", r"is not text: it holds the character '\x7f'"),
         (b"a" * 1_000_001, "is larger than 1 MB"),
@@ -176,6 +182,15 @@ def test_of_very_many_mistakes_the_first_thousand_are_kept() -> None:
 def test_bytes_that_are_not_text_are_refused(content: bytes, message: str) -> None:
     [problem] = _refusal(content).problems
     assert problem.message == message
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_conflict_of_a_merge_is_named_with_its_place(end: str) -> None:
+    text = "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\n".replace("\n", end)
+    [problem] = _refusal(text).problems
+    assert problem.message == "holds a conflict of a merge"
+    assert str(problem.where) == "f.yml:2:1"
+    assert _load("a: |\n  <<<<<<< HEAD\n  =======\n  >>>>>>> other\n").data
 
 
 def test_the_caller_chooses_the_kind_of_error() -> None:

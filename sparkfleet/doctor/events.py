@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import bisect
 import functools
 import itertools
@@ -57,7 +58,8 @@ class LineTimes:
     """
 
     def __init__(self, log: str) -> None:
-        self._lines = log.split("\n")
+        self._log = log
+        self._ends = array.array("q", _list_line_ends(log))
         self._found: dict[int, str] = {}
 
     def find_time(self, index: int) -> str:
@@ -67,7 +69,7 @@ class LineTimes:
         """
         at = index
         while at >= 0 and at not in self._found:
-            if time := _parse_time(self._lines[at]):
+            if time := _parse_time(self._read_begin(at)):
                 self._found[at] = time
                 break
             at -= 1
@@ -79,7 +81,20 @@ class LineTimes:
 
     @functools.cached_property
     def _first(self) -> str:
-        return next(filter(None, map(_parse_time, self._lines)), UNKNOWN_TIME)
+        begins = map(self._read_begin, range(len(self._ends)))
+        return next(filter(None, map(_parse_time, begins)), UNKNOWN_TIME)
+
+    def _read_begin(self, index: int) -> str:
+        begin = self._ends[index - 1] + 1 if index else 0
+        return self._log[begin : min(self._ends[index], begin + _PREFIX)]
+
+
+def _list_line_ends(log: str) -> Iterator[int]:
+    end = log.find("\n")
+    while end >= 0:
+        yield end
+        end = log.find("\n", end + 1)
+    yield len(log)
 
 
 @functools.lru_cache(maxsize=_FEW_LOGS)  # a diagnosis reads each log several times
@@ -91,12 +106,12 @@ def read_entries(log: str) -> Sequence[LogLine]:
 def join_entries(entries: Sequence[LogLine]) -> SearchText:
     """Return the text of `entries` for a search with patterns."""
     pieces: list[str] = []
-    lines: list[int] = []
+    lines = array.array("q")
     for number, entry in enumerate(entries):
         for piece in _cut_line(entry.text):
             pieces.append(piece)
             lines.append(number)
-    starts = [0, *itertools.accumulate(len(piece) + 1 for piece in pieces)]
+    starts = array.array("q", itertools.accumulate((len(piece) + 1 for piece in pieces), initial=0))
     return SearchText(text="\n".join(pieces), pieces=pieces, starts=starts, lines=lines)
 
 
@@ -109,7 +124,7 @@ def _cut_line(text: str) -> Iterator[str]:
 
 
 def _parse_time(line: str) -> str:
-    match = _STAMP.search(line, 0, _PREFIX) if _CLOCK.search(line, 0, _PREFIX) else None
+    match = _STAMP.search(line) if _CLOCK.search(line) else None
     if match is None:
         return ""
     day = match["day"] or match["short"]

@@ -71,6 +71,7 @@ _JSON_LEVELS = ("level", "levelname", "severity")
 _MOST_CARRIERS = 6  # prefixes of a line
 _PROCESS = re.compile(r"[\w.]+(?=[ ,])")
 MOST_DIGITS = 9  # of a count
+_MOST_KNOWN = 10_000  # lines of a log that are kept to be compared with later ones
 _PID = re.compile(r"\bpid=(\d{1,9})\b")
 _ADDRESS = re.compile(r"\bip=([^,\s]+)")
 _TP_WORKER = re.compile(r"Worker_TP(?P<rank>\d{1,5})(?:_EP\d+)?")
@@ -246,8 +247,15 @@ def _unwrap_json(line: str) -> tuple[str, str]:
 
 
 def parse_log_lines(log: str) -> Iterator[LogLine]:
-    """Yield the lines of `log`, read."""
-    return map(parse_log_line, log.split("\n"))
+    """Yield the lines of `log`, read; equal lines are read once, as long as they are few."""
+    known: dict[str, LogLine] = {}
+    for line in log.split("\n"):
+        entry = known.get(line)
+        if entry is None:
+            if len(known) >= _MOST_KNOWN:
+                known.clear()
+            entry = known[line] = parse_log_line(line)
+        yield entry
 
 
 def parse_milestone(line: str) -> Milestone | None:

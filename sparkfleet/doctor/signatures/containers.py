@@ -310,4 +310,23 @@ ROWS = (
         ),
         near_miss="dockerd[1]: Loading containers: done. config file /etc/docker/daemon.json",
     ),
+    Signature(
+        id="user-without-name",
+        pattern=r"getpwuid\(\): uid not found: (?P<uid>\d{1,12})",
+        cause=(
+            "The container runs as user {uid}, who is not in its /etc/passwd, and PyTorch asks for "
+            "the name of its user."
+        ),
+        fix=(
+            "Set USER: vllm and HOME to a folder that this user can write in vllm_env, or run the "
+            "container as a user of the image (without `--user`)."
+        ),
+        source=(
+            "vllm-project/vllm#44548; HabanaAI/vllm-fork#929; llm-d/llm-d-benchmark PR#1573; "
+            "vectorize-io/hindsight PR#3934"
+        ),
+        leads_to=("engine-start-failed", "model-files-unread"),
+        sample="KeyError: 'getpwuid(): uid not found: 1000'",
+        near_miss="pwd.getpwuid(os.getuid())[0]",
+    ),
 )

@@ -116,7 +116,10 @@ ROWS = (
     ),
     Signature(
         id="engine-dead",
-        pattern=r"EngineDeadError|EngineCore encountered an? (?:issue|fatal error)",
+        pattern=(
+            r"EngineDeadError|EngineCore encountered an? (?:issue|fatal error)"
+            r"|Engine process \(pid \d{1,9}\) died"
+        ),
         cause="The engine is dead; this line does not say why.",
         fix="Check the first error before it, on every host.",
         source="recorded by this project with vLLM 0.32 on two emulated hosts",

@@ -341,4 +341,22 @@ ROWS = (
         sample="channel 0: open failed: administratively prohibited: open failed",
         near_miss="channel 0: open failed: connect failed: Connection refused",
     ),
+    Signature(
+        id="cache-database-broken",
+        pattern=(
+            r"sqlite3\.(?:OperationalError|DatabaseError): (?P<why>disk I/O error"
+            r"|database disk image is malformed|database is locked|file is not a database)"
+        ),
+        cause=(
+            "A cache that is an SQLite file, such as that of outlines, cannot be used: {why}. "
+            "Several processes wrote it at once, or it is on a network filesystem."
+        ),
+        fix=(
+            "Delete it on that host (`~/.cache/outlines`; the traceback names the program), and "
+            "give each host a HOME or XDG_CACHE_HOME of its own on a local disk."
+        ),
+        source="sgl-project/sglang#2090; sgl-project/sglang#143",
+        sample="sqlite3.OperationalError: disk I/O error",
+        near_miss="sqlite3.OperationalError: no such table: cache",
+    ),
 )

@@ -8,7 +8,7 @@ ROWS = (
     Signature(
         id="lora-module-unsupported",
         pattern=(
-            r"[\w.]{1,200} is unsupported LoRA weight"
+            r"\w is unsupported LoRA weight"
             r"|While loading [^\n]{1,300}?, expected target modules in "
             r"|support adapters that add tokens to the vocabulary"
         ),

@@ -122,6 +122,27 @@ ROWS = (
         near_miss="Extracted a tool call from response.",
     ),
     Signature(
+        id="grammar-refused",
+        pattern=(
+            r"(?:ValueError|ValidationError): Grammar error: (?P<what>.{1,200})"
+            r"|JSON schema contains features not supported by xgrammar"
+            r"|Failed to transform (?:json schema|regex|choices|grammar) into"
+            r"|Invalid (?:JSON )?grammar specification|backend does not support grammar specificat"
+        ),
+        cause="A request's response_format or tool has a schema that the grammar backend refuses.",
+        fix=(
+            "Take out of the schema what the line names (format, pattern, minLength and the like), "
+            "or set another backend in structured-outputs-config of vllm_args (xgrammar, guidance, "
+            "outlines): each knows other parts of JSON Schema."
+        ),
+        source="z-lab/paroquant#31; vLLM's v1/structured_output, 0.28.0",
+        rare="The client sees the message, and the engine's log often does not.",
+        fallback=True,
+        leads_to=("request-not-served",),
+        sample="ValueError: Grammar error: Unknown format: uri",
+        near_miss="Compiled grammar without error",
+    ),
+    Signature(
         id="grammar-out-of-step",
         pattern=(
             r"Failed to advance FSM for request|grammar rejected tokens \["

@@ -38,6 +38,7 @@ OBJECT = re.compile(r"\s*\{.*\}\s*", re.DOTALL)
 PLACEHOLDER = re.compile(r"\$\{\w+\}|(?<!\{)\{[A-Za-z_]\w*\}(?!\})|<your[ _-][a-z _-]+>")
 RAW = re.compile(r"\s*\{%-?\s*raw\s*-?%\}(.*)\{%-?\s*endraw\s*-?%\}\s*", re.DOTALL)
 TEMPLATES = ("chat-template", "default-chat-template-kwargs")  # braces belong there
+NUMBER_LISTS = ("cudagraph-capture-sizes",)
 
 
 def _check_json_values(context: RuleContext) -> Iterator[RuleFinding]:
@@ -109,6 +110,23 @@ def _check_numbers(context: RuleContext) -> Iterator[RuleFinding]:
                 if kind == INTEGER
                 else f"write {expected}",
             )
+
+
+def _check_number_lists(context: RuleContext) -> Iterator[RuleFinding]:
+    for name in NUMBER_LISTS:
+        option = context.option(name)
+        value = option.value if option is not None else None
+        items = value if isinstance(value, list | tuple) else (value,)
+        wrong = [item for item in items if not WHOLE.fullmatch(str(item).strip())]
+        if option is None or option.path or not wrong or is_malformed(str(value)):
+            continue
+        yield RuleFinding(
+            subject=option.flag,
+            expected="integers, each a word of its own",
+            seen=repr(wrong[0]),
+            where=option.where,
+            fix=f"write a list in vllm_args: {name}: [1, 2, 4]",
+        )
 
 
 def _describe_number(name: str, kind: str) -> str:
@@ -223,6 +241,12 @@ RULES = (
         why="vLLM exits when it reads its options: invalid int value",
         source="vLLM's argument parser (argparse)",
         find=_check_numbers,
+    ),
+    Rule(
+        id="numbers",
+        why="vLLM exits when it reads its options: invalid int value",
+        source="vLLM's argument parser (argparse); nargs of engine/arg_utils.py, 0.11 to 0.32",
+        find=_check_number_lists,
     ),
     Rule(
         id="flag",

@@ -18,6 +18,7 @@ PLUGINS = {  # the option with which a file of one's own adds names
     "reasoning-parser": "reasoning-parser-plugin",
 }
 EXTENDED = ("quantization", "load-format")  # vLLM takes names that an installed package registers
+UNCHANGED = ("dtype", "runner")  # the same list in 0.10 to 0.32
 LISTED = ("attention-backend", "moe-backend", "kv-cache-dtype", *EXTENDED, *PLUGINS)
 UNDERLINED = ("moe-backend", "linear-backend", "sparse-indexer-topk-backend")  # "-" is "_"
 LOWER = (*UNDERLINED, "load-format")  # vLLM takes these in any case
@@ -101,12 +102,15 @@ def _rate_certainty(name: str, context: RuleContext) -> Severity:
 
 def _describe_absence(name: str) -> str:
     table = load_option_types()
-    return f"not in vLLM {table.release}" if name in table.values else "no release of vLLM has it"
+    listed = name in table.values and name not in UNCHANGED
+    return f"not in vLLM {table.release}" if listed else "no release of vLLM has it"
 
 
 def _is_listed_for(name: str, version: str) -> bool:
     """Return whether a shipped table has the values of an option for a version of vLLM."""
     table = load_option_types()
+    if name in UNCHANGED:
+        return releases.load_release_table("values").covers(version)
     if name in table.values:
         return str(releases.parse_version(version)) == table.release
     return releases.load_release_table("values").covers(version)

@@ -12,7 +12,8 @@ from tests.judged import Recipes
 
 RULES = (
     *("needs", "overlap", "partial_prefills", "async_start", "mega_experts", "custom_ops"),
-    *("context_shares", "draft", "hybrid_cache", "word"),
+    *("context_shares", "draft", "hybrid_cache", "word", "conversion", "long_prefills", "numbers"),
+    *("own_draft", "old_cache_type", "value"),
 )
 HYBRID = ObservedFacts(checkpoint=CheckpointFacts(model_type="qwen3_5_text", hybrid=True))
 ADAPTIVE = {"method": "mtp", "num_speculative_tokens": 2, "disable_padded_drafter_batch": True}
@@ -63,6 +64,24 @@ def _build(vllm: str, args: dict[str, Any], **more: Any) -> dict[str, Any]:
         ("0.28.0", {"compilation_config": {"custom_ops": ["none", "+rms_norm"]}}, {}),
         ("0.28.0", {"prefill_context_parallel_size": 2}, {"context_shares": "error"}),
         ("0.28.0", {"prefill_context_parallel_size": 1}, {}),
+        ("0.20.2", {"convert": "embed"}, {"conversion": "warning"}),  # vllm#42480
+        ("0.20.2", {"convert": "embed", "runner": "pooling"}, {}),
+        ("0.22.1", {"convert": "embed"}, {}),
+        (
+            "0.28.0",
+            {"max_model_len": 8192, "long_prefill_token_threshold": 16384},
+            {"long_prefills": "error"},
+        ),
+        ("0.28.0", {"max_model_len": 8192, "long_prefill_token_threshold": 2048}, {}),
+        ("0.20.2", {"max_model_len": 8192, "long_prefill_token_threshold": 16384}, {}),
+        ("0.20.2", {"cudagraph_capture_sizes": "1,2,4"}, {"numbers": "error"}),
+        ("0.20.2", {"cudagraph_capture_sizes": [1, 2, 4]}, {}),
+        ("0.20.2", {"cudagraph_capture_sizes": ["1", "2"]}, {}),
+        ("0.20.2", {"cudagraph_capture_sizes": 8}, {}),
+        ("0.20.2", {"dtype": "fp8"}, {"value": "error"}),
+        ("0.20.2", {"dtype": "bfloat16"}, {}),
+        ("0.20.2", {"runner": "embedding"}, {"value": "error"}),
+        ("0.20.2", {"runner": "pooling"}, {}),
         ("0.28.0", {"speculative_config": {"method": "mtp"}}, {"draft": "error"}),
         ("", {"speculative_config": {"method": "mtp"}}, {"draft": "warning"}),
         ("0.28.0", {"speculative_config": {"method": "mtp", "num_speculative_tokens": 1}}, {}),
@@ -171,3 +190,42 @@ def test_a_word_of_a_command_line_is_spelled_as_argparse_takes_it(
 ) -> None:
     recipe = _build("0.28.0", {}, vllm_raw_args=words)
     assert ("word" in recipes.found(recipe, among=RULES)) is fires
+
+
+@pytest.mark.parametrize(
+    ("architecture", "draft", "fires"),
+    [
+        ("Qwen3ForCausalLM", {"method": "mtp", "num_speculative_tokens": 1}, True),
+        ("Qwen3ForCausalLM", {"method": "ngram", "num_speculative_tokens": 1}, False),
+        (
+            "LlamaForCausalLM",
+            {"method": "mtp", "model": "a/draft", "num_speculative_tokens": 1},
+            False,
+        ),
+        ("Qwen3NextForCausalLM", {"method": "mtp", "num_speculative_tokens": 1}, False),
+        ("", {"method": "mtp", "num_speculative_tokens": 1}, False),
+    ],
+)
+def test_a_model_without_mtp_layers_makes_no_draft_of_its_own(
+    recipes: Recipes, architecture: str, draft: dict[str, Any], *, fires: bool
+) -> None:
+    known = ObservedFacts(architecture=architecture)
+    recipe = _build("0.28.0", {"speculative_config": draft})
+    assert ("own_draft" in recipes.found(recipe, among=RULES, known=known)) is fires
+
+
+@pytest.mark.parametrize(
+    ("dtype", "weights", "fires"),
+    [
+        ("fp8_e5m2", "fp8", True),
+        ("fp8_e5m2", "compressed-tensors", False),
+        ("fp8_e5m2", "", False),
+        ("fp8", "fp8", False),
+    ],
+)
+def test_a_cache_of_fp8_e5m2_is_not_for_weights_in_fp8(
+    recipes: Recipes, dtype: str, weights: str, *, fires: bool
+) -> None:
+    recipe = _build("0.20.2", {"kv_cache_dtype": dtype})
+    found = recipes.found(recipe, among=RULES, known=ObservedFacts(format=weights))
+    assert ("old_cache_type" in found) is fires

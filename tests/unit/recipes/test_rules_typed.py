@@ -101,7 +101,14 @@ def test_a_closed_list_of_values_is_known_for_a_release(
 def test_a_list_of_another_release_is_only_noted(recipes: Recipes) -> None:
     for version in ("", "0.29.0", "0.40.0"):
         known = ObservedFacts(vllm=version)
-        assert recipes.found(_args("dtype", "fp8"), known=known).get("value") == "info"
+        found = recipes.found(_args("uvicorn-log-level", "verbose"), known=known)
+        assert found.get("value") == "info"
+
+
+def test_a_list_that_never_changed_is_known_for_every_release(recipes: Recipes) -> None:
+    for version, expected in (("", "info"), ("0.11.2", "error"), ("0.40.0", "info")):
+        known = ObservedFacts(vllm=version)
+        assert recipes.found(_args("dtype", "fp8"), known=known).get("value") == expected
 
 
 def test_types_and_lists_of_the_vllm_at_hand_come_first(recipes: Recipes) -> None:

@@ -31,6 +31,11 @@ UNSTAGED = (  # classes without SupportsPP in every release from 0.10.2 to 0.32.
     "Zamba2ForCausalLM",
 )
 DRAFTS_STAGED_SINCE = Version("0.31.0")  # vllm#50514 and others
+WITHOUT_MTP = (  # classes of which no release of 0.10 to 0.32 makes an MTP draft
+    *("GemmaForCausalLM", "Gemma2ForCausalLM", "Gemma3ForCausalLM", "GptOssForCausalLM"),
+    *("LlamaForCausalLM", "MistralForCausalLM", "MixtralForCausalLM", "Phi3ForCausalLM"),
+    *("Qwen2ForCausalLM", "Qwen2MoeForCausalLM", "Qwen3ForCausalLM", "Qwen3MoeForCausalLM"),
+)
 UNIFIED_LAST = Version("0.26.0")  # unify_hybrid_kv_cache_specs
 HYBRID_WHOLE_UNTIL = Version("0.25.1")  # HybridKVCacheCoordinator
 HYBRID_TRANSFER_SINCE = Version("0.22.0")
@@ -200,6 +205,32 @@ def _check_hybrid(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
+def _check_own_draft(context: RuleContext) -> Iterator[RuleFinding]:
+    draft = context.draft
+    method = str(draft.get("method") or "").lower()
+    if method.endswith("mtp") and not draft.get("model") and context.architecture in WITHOUT_MTP:
+        yield RuleFinding(
+            subject="speculative-config",
+            expected=f"another method than {method}: {context.architecture} has no MTP layers",
+            seen=method,
+            where=context.at("speculative-config"),
+            fix="take a draft model of its own (eagle3) or ngram, or remove speculative-config",
+        )
+
+
+def _check_old_cache_type(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("kv-cache-dtype")
+    old = option is not None and context.value("kv-cache-dtype") == "fp8_e5m2"
+    if option is not None and old and context.facts.format in ("fp8", "modelopt"):
+        yield RuleFinding(
+            subject=option.flag,
+            expected="fp8 or auto, for a checkpoint in FP8",
+            seen="fp8_e5m2",
+            where=option.where,
+            fix="write in vllm_args: kv-cache-dtype: fp8",
+        )
+
+
 def _check_hybrid_cache(context: RuleContext) -> Iterator[RuleFinding]:
     """Check what divides or joins the KV cache of layers that keep states of a fixed size."""
     if not context.facts.checkpoint.hybrid:
@@ -298,6 +329,18 @@ RULES = (
         why="vLLM crashes while it starts: connectors did not know these states",
         source="vllm-project/vllm#49537, for 0.18 and 0.21",
         find=_check_hybrid,
+    ),
+    Rule(
+        id="own_draft",
+        why="vLLM exits when it reads the draft: the model has none of its own",
+        source="vLLM's config/speculative.py, hf_config_override, 0.10 to 0.32",
+        find=_check_own_draft,
+    ),
+    Rule(
+        id="old_cache_type",
+        why="vLLM exits with 'fp8_e5m2 kv-cache is not supported with fp8 checkpoints'",
+        source="vLLM's layers/attention/attention.py, 0.14 to 0.31",
+        find=_check_old_cache_type,
     ),
     Rule(
         id="hybrid_cache",

@@ -17,6 +17,7 @@ from sparkfleet.vllm.releases import parse_version
 
 LAST = Version("0.32.0")  # the newest whose source was read
 RAY_ASYNC_SINCE = Version("0.21.0")  # VLLM_USE_RAY_V2_EXECUTOR_BACKEND is on by default
+CONVERTED_UNTIL = Version("0.21.0")
 RAY_VARIABLE = "VLLM_USE_RAY_V2_EXECUTOR_BACKEND"
 STAGED_ASYNC_UNTIL = Version("0.14.1")
 ASYNC_SINCE = Version("0.11.2")
@@ -187,6 +188,40 @@ def _check_async_start(context: RuleContext) -> Iterator[RuleFinding]:
     )
 
 
+def _check_conversion(context: RuleContext) -> Iterator[RuleFinding]:
+    option, runner = context.option("convert"), context.value("runner")
+    version = parse_version(context.version)
+    explicit = context.value("convert") in ("embed", "classify", "reward")
+    if option is None or not explicit or runner not in ("", "auto") or version is None:
+        return
+    if version <= CONVERTED_UNTIL:
+        yield RuleFinding(
+            subject=option.flag,
+            expected="runner: pooling as well, for a model that generates text",
+            seen=f"no runner, with vLLM {context.version}",
+            where=option.where,
+            fix="write in vllm_args: runner: pooling",
+            severity=Severity.WARNING,  # a model for embeddings has that runner by itself
+        )
+
+
+def _check_long_prefills(context: RuleContext) -> Iterator[RuleFinding]:
+    option = context.option("long-prefill-token-threshold")
+    threshold, length = read_count(option), read_count(context.option("max-model-len"))
+    severity = _rate(context, Version("0.27.1"))
+    if option is None or severity is None or threshold is None or length is None:
+        return
+    if threshold > length:
+        yield RuleFinding(
+            subject=option.flag,
+            expected=f"max-model-len, {length}, at most",
+            seen=str(option.value),
+            where=option.where,
+            fix="lower long-prefill-token-threshold, or remove it",
+            severity=severity,
+        )
+
+
 def _is_on(value: Any) -> bool:
     return str(value).lower() in ("1", "true")
 
@@ -269,6 +304,18 @@ RULES = (
         why="vLLM exits when it reads its options: asynchronous scheduling is not possible so",
         source="vLLM's config/vllm.py and v1/executor, 0.11 to 0.32",
         find=_check_async_start,
+    ),
+    Rule(
+        id="conversion",
+        why="vLLM stops while it starts: 'pooler_config is not None'",
+        source="vLLM's config/model.py, _get_runner_type, 0.11 to 0.21; vllm-project/vllm#42480",
+        find=_check_conversion,
+    ),
+    Rule(
+        id="long_prefills",
+        why="vLLM exits when it reads its options: long_prefill_token_threshold is too large",
+        source="vLLM's config/scheduler.py, verify_max_model_len, 0.27 to 0.32",
+        find=_check_long_prefills,
     ),
     Rule(
         id="mega_experts",

@@ -19,3 +19,14 @@ def refuse_endless_file(path: Path) -> None:
     if str(path) == os.devnull:
         return
     raise OSError(errno.EINVAL, "it is a device, a socket or a named pipe, not a file", str(path))
+
+
+def explain_unreadable_file(path: Path) -> str | None:
+    """Return why a file that is there is never read, or None: it may be read, or is not there."""
+    try:
+        refuse_endless_file(path)
+    except OSError as error:
+        return error.strerror if error.errno == errno.EINVAL else None
+    except ValueError:  # a name with a NUL
+        return None
+    return None

@@ -10,6 +10,7 @@ from sparkfleet.cli.context import CommandContext, check_tp, get_tp, resolve_con
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.recipes.review import review_recipe
 from sparkfleet.errors import PlaybookError
+from sparkfleet.files import explain_unreadable_file
 from sparkfleet.playbook.assignment import (
     assign_hosts,
     find_become_hosts,
@@ -33,6 +34,8 @@ def find_playbook(name: str) -> Path:
         return Path(name)
     shipped = name.removeprefix("playbooks/") if is_file_name else f"{name}.yml"
     path = find_data_file("playbooks", shipped) or find_data_file(EXAMPLES, shipped)
+    if path is None and (why := explain_unreadable_file(Path(name))):
+        raise PlaybookError(f"{name!r} cannot be read: {why}")
     if path is None:
         names = [*list_data_files("playbooks", ".yml"), *list_data_files(EXAMPLES, ".yml")]
         raise PlaybookError(f"playbook {name!r} not found", hint=suggest_similar(name, names))

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.errors import RecipeError, Where
+from sparkfleet.files import explain_unreadable_file
 from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
 from sparkfleet.recipes.yaml_file import read_recipe_file
@@ -52,6 +53,8 @@ def _missing_error(name: str, path: Path, where: Where | None) -> RecipeError:
             hint="name a file in it; {task:recipes.validate} and {task:recipes.import} "
             "take folders",
         )
+    if why := explain_unreadable_file(path):
+        return RecipeError(f"{name!r} cannot be read: {why}", where=where)
     hint = suggest_similar(
         Path(name).stem, list_data_files(FOLDER, ".yml"), lister="{task:recipes.list}"
     )

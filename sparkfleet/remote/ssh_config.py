@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
+from sparkfleet.files import explain_unreadable_file
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_keywords import REFUSED
 from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts, suggest_jump_host
@@ -28,6 +29,7 @@ USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # Paramiko tries these by itself, after the agent's keys.
 USUAL_KEYS = re.compile(r"~/\.ssh/id_(rsa|dsa|xmss|(ecdsa|ed25519)(_sk)?)")
 CHECKING = {"true": "yes", "ask": "yes", "false": "no", "off": "no"}  # as `ssh -G` prints it
+MARK = r"\357\273\277"  # of the byte order, as ssh writes it
 UNKNOWN = re.compile(r"Bad configuration option: (\S+)")
 CERTIFICATE = "-cert.pub"  # after the name of a key, as ssh and Paramiko look for it
 ALGORITHMS = {  # by the kind that Paramiko calls them
@@ -118,6 +120,9 @@ def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
 
 @functools.cache  # asked before a host is touched, and again to connect
 def _query_ssh_config(options: SshOptions) -> ConfigValues:
+    file = expand_home(options.config_file or USER_CONFIG)
+    if why := explain_unreadable_file(file):
+        raise UsageError(f"{file} cannot be read: {why}")
     given = (("-F", options.config_file), ("-l", options.user), ("-p", options.port))
     flags = [word for flag, value in given if value for word in (flag, str(value))]
     flags += [text for word in options.words for text in ("-o", word)]
@@ -150,12 +155,11 @@ def _build_refusal_error(options: SshOptions, said: str) -> UsageError:
     """Return what `ssh` said, and how keywords that only another system has are passed over."""
     reason = "; ".join(dict.fromkeys(said.strip().splitlines()))
     unknown = ",".join(dict.fromkeys(UNKNOWN.findall(said)))
-    return UsageError(
-        f"ssh refuses its configuration for {options.address}: {reason}",
-        hint=f"if another system has it, begin the file with: IgnoreUnknown {unknown}"
-        if unknown
-        else None,
-    )
+    hint = f"if another system has it, begin the file with: IgnoreUnknown {unknown}"
+    if unknown.startswith(MARK):
+        hint = "save the file without a byte-order mark"
+    message = f"ssh refuses its configuration for {options.address}: {reason}"
+    return UsageError(message, hint=hint if unknown else None)
 
 
 def _check_ssh_needed(options: SshOptions, error: FileNotFoundError) -> ConfigValues:

@@ -21,6 +21,7 @@ PASSWORD = re.compile(
 )
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the marks with which a file begins, also of UTF-32
+HTML = re.compile(rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)\b")
 CONFLICT = tuple(map(re.compile, ("(?m)^<{7} ", "(?m)^={7}\r?$", "(?m)^>{7} ")))
 LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
 
@@ -84,6 +85,9 @@ def _refuse_other_content(content: bytes, file: str, error: type[InputError]) ->
     if content.startswith(LFS):
         problem = "is a pointer of Git LFS, not the file itself"
         raise error(problem, where=where, hint="in its folder: git lfs pull")
+    if HTML.match(content):
+        problem = "is a page of HTML, not the file itself"
+        raise error(problem, where=where, hint="download the raw file")
     if content.startswith(UTF_16):
         problem = "is text in UTF-16, not in UTF-8"
         raise error(problem, where=where, hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file} > NEW")

@@ -167,6 +167,8 @@ def test_of_very_many_mistakes_the_first_thousand_are_kept() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
+        (b"<!DOCTYPE html>\n<title>404</title>", "is a page of HTML, not the file itself"),
+        (b"\xef\xbb\xbf\n <HTML>", "is a page of HTML, not the file itself"),
         (b"\xffa", "is not UTF-8 text: byte 0xff at offset 0"),
         ("a: 1\n".encode("utf-16"), "is text in UTF-16, not in UTF-8"),
         (b"\xfe\xff" + "a: 1\n".encode("utf-16-be"), "is text in UTF-16, not in UTF-8"),

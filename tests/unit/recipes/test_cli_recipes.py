@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -208,6 +209,13 @@ def test_a_place_names_its_file_only_where_it_is_another(call: Call, tmp_path: P
     assert "      set at line 2" in places
     assert any(re.fullmatch(r"      set at line \d+ of gpt-oss-20b", line) for line in places)
     assert not any("/" in line for line in places)
+
+
+@pytest.mark.parametrize("task", ["recipes.show", "playbook.run"])
+def test_a_named_pipe_is_said_to_be_one(call: Call, tmp_path: Path, task: str) -> None:
+    os.mkfifo(tmp_path / "pipe.yml")
+    text = call(task, "pipe.yml", code=5)
+    assert "'pipe.yml' cannot be read: it is a device, a socket or a named pipe" in text
 
 
 @pytest.mark.parametrize("task", ["recipes.show", "recipes.fit", "recipes.export"])

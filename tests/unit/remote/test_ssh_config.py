@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -157,6 +158,21 @@ def test_a_configuration_that_ssh_refuses_is_reported_in_its_words(resolve: Reso
         UsageError, match=r"for spark1: .*line 1: Bad configuration option: hostnaem"
     ):
         resolve("HostNaem x\n")
+
+
+def test_a_configuration_with_a_mark_of_the_byte_order_is_named(resolve: Resolve) -> None:
+    with pytest.raises(UsageError, match="ssh refuses its configuration") as caught:
+        resolve("\ufeffHost spark1\n")
+    assert caught.value.hint == "save the file without a byte-order mark"
+
+
+def test_a_configuration_that_never_ends_is_refused_at_once(tmp_path: Path) -> None:
+    """`ssh -G` waited for its end, and was given up after 15 s."""
+    os.mkfifo(tmp_path / "config")
+    words = Value(data=f"-F {tmp_path}/config")
+    host = Host(name="spark1", vars={"ansible_ssh_common_args": words})
+    with pytest.raises(UsageError, match="config cannot be read: it is a device"):
+        complete_ssh_options(parse_ssh_options(host))
 
 
 def test_a_keyword_of_another_system_is_passed_over_as_the_hint_says(resolve: Resolve) -> None:

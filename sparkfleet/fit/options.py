@@ -66,6 +66,7 @@ class ServeOptions:
     auto_length: bool = False
     kv_dtype: str = "auto"
     prefixes: bool = True  # whether prefixes are cached
+    aligned: bool = False  # whether states are kept at the ends of blocks (mamba-cache-mode)
     asynchronous: bool = True  # whether a step is planned while another one runs
     eager: bool = False
     online: str | None = None
@@ -112,6 +113,7 @@ def parse_serve_options(
         blocks_set=given.get("num-gpu-blocks-override") is not None,
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
         prefixes=given.get("enable-prefix-caching") is not False,
+        aligned=given.get("mamba-cache-mode") == "align",
         asynchronous=given.get("async-scheduling") is not False,
         eager=given.get("enforce-eager") is True,
         online=quantization if quantization and quantization not in STORED else None,

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import ceil
+
+from packaging.version import Version
 
 from sparkfleet.fit.interval import NOTHING, Interval, UnknownFigureError
 from sparkfleet.fit.kv_blocks import BLOCK, POOLED_UNIT, BlockPool, build_block_pool
@@ -11,6 +14,7 @@ from sparkfleet.fit.limits.refusals import Refusal, find_refusal
 from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions
 from sparkfleet.fit.sparse.compressed import build_compressed_pool
+from sparkfleet.vllm.releases import parse_version
 
 GIB = 1 << 30
 RUNNING = Interval.of(4 * GIB, 8 * GIB)
@@ -21,6 +25,8 @@ One published start names all parts: 0.85 x 121.6 - 15.76 - 81.8 = 5.8 GiB (52-t
 RUNNING_EAGER = Interval.of(2 * GIB, 6 * GIB)  # without CUDA graphs
 LOOKUPS = ("ngram", "suffix")  # drafts out of the text itself, without a model
 DSPARK = "dspark"
+ALIGNED_SINCE, ALIGNED_UNTIL = Version("0.17.0"), Version("0.26.0")
+NEARLY = 0.9
 BLOCK_DRAFTS = (DSPARK, "dflash")  # whose layers are not those of an MTP head
 
 
@@ -86,8 +92,37 @@ def estimate_requirements(model: ModelProfile, options: ServeOptions) -> MemoryR
         length=length,
         auto=options.auto_length and context is not None,
         most=max(length or 0, context or 0) or None,
-        refusal=find_refusal(model.shape, options) if model.shape else None,
+        refusal=_find_refusal(model, options, blocks),
         unknown=tuple(dict.fromkeys(unknown)),
+    )
+
+
+def _find_refusal(
+    model: ModelProfile, options: ServeOptions, pool: BlockPool | None
+) -> Refusal | None:
+    refusal = find_refusal(model.shape, options) if model.shape else None
+    return refusal or (_refuse_aligned_block(pool, options) if pool else None)
+
+
+def _refuse_aligned_block(pool: BlockPool, options: ServeOptions) -> Refusal | None:
+    """Return why vLLM refuses a batch that is smaller than a block with an aligned state.
+
+    Asserted in config/vllm.py of 0.17 to 0.26 (vllm-project/vllm#36734). A draft makes states a
+    little larger, so a batch of nearly a block is left to vLLM.
+    """
+    version = parse_version(options.vllm)
+    if not options.aligned or version is None or not ALIGNED_SINCE <= version <= ALIGNED_UNTIL:
+        return None
+    if not any(group.state for group in pool.groups):
+        return None
+    block = max((group.block for group in pool.groups if not group.state), default=0)
+    if options.batched >= block * NEARLY:
+        return None
+    least = ceil(block / 1024) * 1024
+    return Refusal(
+        why=f"max-num-batched-tokens {options.batched} is less than a block of its KV cache, about "
+        f"{block} tokens, with mamba-cache-mode align",
+        fix=f"set max-num-batched-tokens: {least} or more, or remove mamba-cache-mode",
     )
 
 

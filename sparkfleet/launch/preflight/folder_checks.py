@@ -8,8 +8,9 @@ from pathlib import Path
 from sparkfleet.errors import InputError
 from sparkfleet.fit.architecture import Architecture
 from sparkfleet.fit.checkpoint import build_model_profile
-from sparkfleet.fit.limits.refusals import find_refusal
+from sparkfleet.fit.model import ModelProfile
 from sparkfleet.fit.options import ServeOptions, parse_serve_options
+from sparkfleet.fit.requirements import estimate_requirements
 from sparkfleet.launch.preflight.checkpoint_facts import (
     ADAPTER,
     add_checkpoint_facts,
@@ -55,7 +56,7 @@ def check_folder(
     if model.shape is None:
         return facts, ()
     learned = add_checkpoint_facts(facts, model.shape, model.draft_shape)
-    return learned, tuple(_check_shape(model.shape, start, recipe.name))
+    return learned, tuple(_check_shape(model, model.shape, start, recipe.name))
 
 
 def _read_adapters(settings: Settings, texts: Mapping[str, str]) -> Mapping[str, str]:
@@ -71,11 +72,13 @@ def _read_adapters(settings: Settings, texts: Mapping[str, str]) -> Mapping[str,
     return found
 
 
-def _check_shape(shape: Architecture, start: ServeOptions, name: str) -> Iterator[Verdict]:
+def _check_shape(
+    model: ModelProfile, shape: Architecture, start: ServeOptions, name: str
+) -> Iterator[Verdict]:
     divided = check_parallelism(shape, start, host=name)
     found = [verdict for verdict in divided if verdict.severity in REPORTED]
     yield from found
-    refusal = find_refusal(shape, start)
+    refusal = estimate_requirements(model, start).refusal
     if refusal is not None and not any(verdict.severity is Severity.ERROR for verdict in found):
         yield build_verdict(
             Severity.ERROR,

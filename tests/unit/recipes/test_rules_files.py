@@ -29,6 +29,31 @@ LLAMA = {
     "vocab_size": 128256,
     "max_position_embeddings": 131072,
 }
+HYBRID = {
+    "architectures": ["Qwen3_5MoeForConditionalGeneration"],
+    "model_type": "qwen3_5_moe",
+    "torch_dtype": "bfloat16",
+    "text_config": {
+        "model_type": "qwen3_5_moe_text",
+        "hidden_size": 2048,
+        "num_attention_heads": 16,
+        "num_key_value_heads": 2,
+        "head_dim": 256,
+        "num_hidden_layers": 40,
+        "layer_types": (["linear_attention"] * 3 + ["full_attention"]) * 10,
+        "linear_conv_kernel_dim": 4,
+        "linear_key_head_dim": 128,
+        "linear_num_key_heads": 16,
+        "linear_num_value_heads": 32,
+        "linear_value_head_dim": 128,
+        "mamba_ssm_dtype": "float32",
+        "num_experts": 256,
+        "num_experts_per_tok": 8,
+        "moe_intermediate_size": 512,
+        "vocab_size": 248320,
+        "max_position_embeddings": 262144,
+    },
+}
 ADAPTER = {"r": 64, "lora_alpha": 32, "target_modules": ["q_proj"], "bias": "none"}
 LORA = {"enable-lora": True, "lora-modules": ["sql=@MODEL@/sql"]}
 
@@ -159,13 +184,13 @@ def test_a_gguf_file_is_named_as_that_vllm_takes_it(
     assert recipes.found(recipe, among=RULES).get("gguf") == found
 
 
-def _validate(tmp_path: Path, recipe: str, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+def _validate(
+    tmp_path: Path, recipe: str, capsys: pytest.CaptureFixture[str], vllm: str = "0.28.0"
+) -> tuple[int, str]:
     path = tmp_path / "made.yml"
     path.write_text(recipe)
     code = show_findings(
-        ValidateOptions(
-            task="recipes.validate", names=str(path), vllm="0.28.0", folder=tmp_path / "m"
-        )
+        ValidateOptions(task="recipes.validate", names=str(path), vllm=vllm, folder=tmp_path / "m")
     )
     return code, capsys.readouterr().out
 
@@ -212,3 +237,24 @@ def test_a_wrong_option_is_shown_with_its_place_though_a_folder_is_named(
     assert code == 5
     assert "error: --speculative-config: expected a JSON object" in out
     assert "made.yml:2:13" in out
+
+
+@pytest.mark.parametrize(
+    ("vllm", "args", "refused"),
+    [
+        ("0.17.1", "mamba-cache-mode: align, max-num-batched-tokens: 512", True),  # vllm#36734
+        ("0.17.1", "mamba-cache-mode: align, max-num-batched-tokens: 2048", False),
+        ("0.17.1", "mamba-cache-mode: align", False),  # 8192 by default
+        ("0.17.1", "max-num-batched-tokens: 512", False),
+        ("0.28.0", "mamba-cache-mode: align, max-num-batched-tokens: 512", False),
+    ],
+)
+def test_an_aligned_state_fills_a_block_that_a_batch_must_hold(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], vllm: str, args: str, *, refused: bool
+) -> None:
+    (tmp_path / "m").mkdir()
+    (tmp_path / "m/config.json").write_text(json.dumps(HYBRID))
+    recipe = f"vllm_model: a/b\nvllm_args: {{enable-prefix-caching: true, {args}}}\n"
+    code, out = _validate(tmp_path, recipe, capsys, vllm)
+    assert ("is less than a block of its KV cache, about 1056 tokens" in out) is refused
+    assert (code == 5) is refused

@@ -118,7 +118,8 @@ ROWS = (
         id="engine-dead",
         pattern=(
             r"EngineDeadError|EngineCore encountered an? (?:issue|fatal error)"
-            r"|Engine process \(pid \d{1,9}\) died"
+            r"|Engine process \(pid \d{1,9}\) died|\bMQLLMEngine is already dead"
+            r"|RuntimeError: Engine loop has died|No heartbeat received from MQLLMEngine"
         ),
         cause="The engine is dead; this line does not say why.",
         fix="Check the first error before it, on every host.",
@@ -134,6 +135,7 @@ ROWS = (
             r"|Frontend process failed during engine core initialization"
             r"|Engine process failed to start"
             r"|Ray workers have not started successfully|: Worker \d{1,4} failed to initialize: "
+            r"|\bRank \d{1,4} scheduler (?:is dead|died)\b"
         ),
         cause="The engine did not start; this line does not say why.",
         fix="Check the first error before it, on every host.",

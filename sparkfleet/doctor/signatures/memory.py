@@ -342,7 +342,10 @@ ROWS = (
     ),
     Signature(
         id="too-many-open-files",
-        pattern=r"(?<!`OSError: )\[Errno 24\] Too many open files",
+        pattern=(
+            r"(?<!`OSError: )\[Errno 24\] Too many open files"
+            r"|unable to open shared memory object .{1,80}: Too many open files"
+        ),
         cause="The process has reached its limit of open files.",
         fix=_FILES,
         source="eugr/spark-vllm-docker README",

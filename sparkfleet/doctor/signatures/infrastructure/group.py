@@ -130,11 +130,11 @@ ROWS = (
     Signature(
         id="nccl-proxy-failed",
         pattern=(
-            r"\[Proxy Service \d{1,5}\] Failed to execute operation (?P<what>\w{1,30}) from rank "
-            r"(?P<number>\d{1,5})"
+            r"(?:\[Proxy Service \d{1,5}\] Failed to execute operation "
+            r"|\[Service thread\] Error encountered progressing operation=)(?P<what>\w{1,30})"
         ),
-        context=r"NCCL WARN (?P<warning>(?!\[Proxy).{1,300})",
-        cause="NCCL's operation {what} for rank {number} failed; its last warning: {warning}.",
+        context=r"NCCL WARN (?P<warning>(?!\[Proxy|\[Service).{1,300})",
+        cause="NCCL's operation {what} failed; its last warning: {warning}.",
         fix="Run `{task:links.verify}`; NCCL_DEBUG: INFO in nccl_env shows the warning before it.",
         source="NVIDIA/nccl-tests#111; NVIDIA/nccl-tests#166",
         role=FailureRole.SYMPTOM,

@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError
+from sparkfleet.files import explain_unreadable_file
 
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
 HASHED = "|1|"  # HMAC-SHA1, the only scheme that exists
 # characters of a pattern: https://github.com/openssh/openssh-portable/blob/master/match.c
 MOST_PATTERN = 1022
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 BYTE_ORDER_MARK = "\ufeff"  # for ssh a part of the first name
 LENGTH = struct.Struct(">I")
 
@@ -62,7 +64,10 @@ def read_known_keys(files: Iterable[Path], name: str) -> KnownKeys:
     """Return the keys that `files` have for `name`; a file that cannot be read has none."""
     known = KnownKeys()
     for file in files:
-        for number, line in _read_lines(file):
+        if why := explain_unreadable_file(file):
+            known.remarks.append(f"{file} cannot be read: {why}")
+            continue
+        for number, line in _read_lines(file, known):
             where = f"{file}:{number}"
             _add_line(known, line, name.lower(), where)
             if line.startswith(BYTE_ORDER_MARK) and matches(line[1:].split(" ")[0], name.lower()):
@@ -119,11 +124,13 @@ def _fits(piece: str, text: str) -> bool:
     )
 
 
-def _read_lines(file: Path) -> Iterator[tuple[int, str]]:
+def _read_lines(file: Path, known: KnownKeys) -> Iterator[tuple[int, str]]:
     try:
         content = file.read_bytes()
     except OSError:
         return
+    if content.startswith(UTF_16):
+        known.remarks.append(f"{file}:1 is text in UTF-16; save it as UTF-8")
     for number, line in enumerate(content.split(b"\n"), start=1):
         text = line.decode(errors="replace").strip()
         if text and not text.startswith("#"):

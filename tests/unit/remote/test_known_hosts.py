@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import threading
 from collections.abc import Iterator
@@ -138,6 +139,28 @@ def test_of_two_keys_of_one_type_either_is_good(tmp_path: Path) -> None:
     text = f"spark-01 ssh-ed25519 {OTHER}\nspark-01 ssh-ed25519 {KEY}\n".encode()
     assert _judge(tmp_path, text, "spark-01") is KeyVerdict.KNOWN
     assert _judge(tmp_path, text, "spark-01", OTHER) is KeyVerdict.KNOWN
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_is_named(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "known_hosts"
+    path.write_bytes(f"\ufeffspark-01 ssh-ed25519 {KEY}\n".encode(encoding))
+    known = read_known_keys([path], "spark-01")
+    assert (known.accepted, known.remarks) == (
+        [],
+        [f"{path}:1 is text in UTF-16; save it as UTF-8"],
+    )
+
+
+@pytest.mark.parametrize("device", ["/dev/zero", "pipe"])
+def test_a_file_that_never_ends_is_passed_over_and_named(tmp_path: Path, device: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    good = tmp_path / "known_hosts"
+    good.write_text(f"spark-01 ssh-ed25519 {KEY}\n")
+    known = read_known_keys([tmp_path / device, good], "spark-01")
+    assert len(known.accepted) == 1
+    [remark] = known.remarks
+    assert remark.startswith(f"{tmp_path / device} cannot be read: it is a device")
 
 
 def test_a_byte_order_mark_is_a_part_of_the_first_name_and_named(tmp_path: Path) -> None:

@@ -120,7 +120,7 @@ def build_security_key_error(target: Target, file: str) -> UnreachableError:
     return AuthenticationError(
         f"the key {file} for {target} lives on a security key, which only an agent can use",
         host=target.host,
-        hint=f"put it into the agent: ssh-add {quote([file])}; or name another key "
+        hint=f"put it into the agent: {_name_adder(target)} {quote([file])}; or name another key "
         f"(ansible_ssh_private_key_file); to try it: {target.command('ssh')}",
     )
 
@@ -200,7 +200,7 @@ def build_passphrase_error(target: Target) -> UnreachableError:
     return AuthenticationError(
         f"the key for {target} needs its passphrase",
         host=target.host,
-        hint="load it into the agent: ssh-add",
+        hint=f"load it into the agent: {_name_adder(target)}",
     )
 
 
@@ -217,12 +217,20 @@ def build_login_error(target: Target) -> UnreachableError:
 
 def build_no_key_error(target: Target) -> UnreachableError:
     """Return the error where there is no key to offer, neither a file nor in an agent."""
+    agent = target.options.agent_socket
     return AuthenticationError(
-        f"no SSH key to log in to {target} with: neither in ~/.ssh nor in an agent",
+        f"no SSH key to log in to {target} with: neither in ~/.ssh nor in "
+        + (f"the agent of {agent} (IdentityAgent)" if agent else "an agent"),
         host=target.host,
         hint=f"make one and copy it to the host: {name_command('hosts.authorize')}\n"
         f"or by hand: ssh-keygen -t ed25519, then {target.command('ssh-copy-id')}",
     )
+
+
+def _name_adder(target: Target) -> str:
+    """Return the command that puts a key into the agent that is asked."""
+    agent = target.options.agent_socket
+    return f"SSH_AUTH_SOCK={quote([agent])} ssh-add" if agent else "ssh-add"
 
 
 def find_starved(target: Target) -> UnreachableError | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,6 +54,21 @@ def test_what_is_accepted_is_shown_and_goes_on(inventory: Path) -> None:
     done = _up(inventory, recipe, "--check")
     assert done.code == 0, done.output
     assert "made: --enable-auto-tool-choice: expected --tool-call-parser as well" in done.output
+
+
+def test_an_adapter_that_was_staged_is_read_before_the_start(inventory: Path) -> None:
+    for folder, rank in ((inventory.parent / "standin/sql", 64), (inventory.parent / "own", 32)):
+        folder.mkdir()
+        config = {"r": rank, "lora_alpha": 16, "target_modules": ["q_proj"]}
+        (folder / "adapter_config.json").write_text(json.dumps(config))
+    recipe = (
+        f"weights_drafts: [{inventory.parent}/own]\n{ARGS}"
+        "  enable-lora: true\n  lora-modules: [sql=@MODEL@/sql, own=own]\n"
+    )
+    done = _up(inventory, recipe)
+    assert done.code == 2, done.output
+    assert "the adapter sql: expected a rank of 16 at most" in done.output
+    assert "the adapter own: expected a rank of 16 at most" in done.output
 
 
 def test_an_engine_without_a_release_is_asked_for_its_options(inventory: Path) -> None:

@@ -298,7 +298,7 @@ def test_the_agent_of_the_environment_is_not_asked_where_another_is_named(
     key = _load_key(tmp_path / "key", agent_socket)
     with (
         SshServer(authorized={key.get_base64()}) as server,
-        pytest.raises(AuthenticationError, match="no SSH key"),
+        pytest.raises(AuthenticationError, match=r"agent of /none \(IdentityAgent\)"),
     ):
         ssh.connect_ssh(_write_host(tmp_path, server, "IdentityAgent /none"))
 
@@ -318,3 +318,11 @@ def test_an_agent_that_hangs_up_leaves_the_keys_in_files(tmp_path: Path) -> None
         files = [str(tmp_path / "key")]
         chosen, rest = choose_identity(files, agent=True, agent_socket=f"{folder}/s")
         assert (chosen, list(rest)) == (None, files)
+
+
+def test_hints_name_the_agent_that_is_asked() -> None:
+    from sparkfleet.remote import errors  # noqa: PLC0415 - of this test alone
+
+    options = SshOptions(address="a", user="u", port=22, agent_socket="/run/my agent")
+    error = errors.build_passphrase_error(errors.Target(host="a", options=options))
+    assert error.hint == "load it into the agent: SSH_AUTH_SOCK='/run/my agent' ssh-add"

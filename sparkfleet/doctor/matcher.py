@@ -98,12 +98,16 @@ def find_known_failures(
 def _demote_consequences(findings: Iterable[LogFinding]) -> list[LogFinding]:
     """Return `findings`, where one that follows from another of its host is a consequence."""
     findings = list(findings)
-    explained = {item.host for item in findings if item.explains and item.id not in _FALLBACKS}
     followers = {
         (id_, finding.host)
         for finding in findings
         for id_ in _LEADS_TO.get(finding.id, ())
         if finding.explains
+    }
+    explained = {
+        item.host
+        for item in findings
+        if item.explains and item.id not in _FALLBACKS and (item.id, item.host) not in followers
     }
     return [
         replace(finding, role=FailureRole.CONSEQUENCE)

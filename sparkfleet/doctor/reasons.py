@@ -110,7 +110,8 @@ def find_first_error(log: str) -> ErrorLine | None:
     levels = (i for i, entry in enumerate(entries) if _is_error_event(entry, raw[i]))
     index = next(tools, None)
     index = next(levels, None) if index is None else index
-    index = _find_quoted_error(entries) if index is None else index
+    quoted = _find_quoted_error(entries)
+    index = quoted if index is None or (quoted is not None and quoted < index) else index
     index = _find_last_words(entries) if index is None else index
     return None if index is None else _create_line(entries, _follow_colon(entries, index))
 

@@ -213,9 +213,23 @@ ROWS = (
         source="BoltzmannEntropy/vLLM-5090#1; vllm-project/vllm-ascend#1368",
         role=FailureRole.SYMPTOM,
         fallback=True,
-        leads_to=("engine-start-failed", "torch-compile-failed"),
+        leads_to=("engine-start-failed", "torch-compile-failed", "mp-worker-died"),
         sample="torch._dynamo.exc.Unsupported: non-function or method super: <built-in function x>",
         near_miss="torch._dynamo hit config.recompile_limit (8)",
+    ),
+    Signature(
+        id="graph-pass-failed",
+        pattern=r"(?:auto_functionalized|triton_kernel_wrapper_functional)\w{0,8} was not removed",
+        cause="Inductor could not rewrite a custom operation of the model (often one for FP8).",
+        fix=(
+            "Use an image whose vLLM supports this model on the GB10, and remove "
+            "~/.cache/vllm/torch_compile_cache on that host. `enforce-eager: true` in vllm_args "
+            "starts without compilation."
+        ),
+        source="vllm-project/vllm#40778; vllm-project/vllm#42949; vllm-project/vllm#42417",
+        leads_to=("engine-start-failed", "torch-compile-failed", "mp-worker-died"),
+        sample="AssertionError: auto_functionalized was not removed",
+        near_miss="auto_functionalized_v2 was removed",
     ),
     Signature(
         id="graph-capture-failed",

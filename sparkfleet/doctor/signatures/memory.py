@@ -51,6 +51,27 @@ def _is_killed_by_another(match: re.Match[str], _clues: Clues) -> bool:
 
 ROWS = (
     Signature(
+        id="host-memory-not-locked",
+        pattern=(
+            r"CUDA error: OS call failed or operation not supported on this OS"
+            r"|cu(?:da)?(?:Mem)?HostAlloc failed: OS call failed|CUDA_ERROR_OPERATING_SYSTEM\b"
+            r"|cudaErrorOperatingSystem\b"
+        ),
+        cause=(
+            "The operating system refused a call of the CUDA driver, most often for page-locked "
+            "(pinned) host memory: none was free, or the container's memlock limit is low."
+        ),
+        fix=(
+            "Look at `free -h` and at NVRM lines of `sudo dmesg` on that host; stop other "
+            "programs there, give the container `--ulimit memlock=-1`, and lower "
+            "gpu-memory-utilization in vllm_args."
+        ),
+        source="vllm-project/vllm#43473; vllm-project/vllm#1054; NVIDIA/TensorRT#3989",
+        role=FailureRole.SYMPTOM,
+        sample="CUDA error: OS call failed or operation not supported on this OS",
+        near_miss="CUDA error: operation not supported",
+    ),
+    Signature(
         id="profiling-memory-rose",
         pattern=r"Error in memory profiling\b",
         cause=(

@@ -327,7 +327,7 @@ ROWS = (
         id="cuda-device-assert",
         pattern=(
             r"device-side assert triggered|Assertion `srcIndex < srcSelectDimSize` failed"
-            r"|/native/cuda/IndexKernel\.cu.{0,120}Assertion `"
+            r"|/native/cuda/IndexKernel\.cu.{0,120}Assertion `|Search for .cudaErrorAssert'"
         ),
         cause=(
             "A kernel met a value outside its table, such as a token or a position that the model "

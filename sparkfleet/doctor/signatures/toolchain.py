@@ -10,11 +10,11 @@ ROWS = (
     Signature(
         id="ptxas-too-old",
         pattern=(
-            r"ptxas\s{1,4}(?:fatal|error)\s{0,6}: .{0,60}\b(?P<arch>sm_1[02]\w{1,3})"
+            r"ptxas\s{1,4}(?:fatal|error)\s{0,6}: .{0,60}\b(?P<arch>sm_1[0-2]\w{1,3})"
             r"|ptxas .{0,200}; fatal\s{0,6}: Unsupported \.version"
             r"|PTX \.version [\d.]{1,6} does not support \.target sm_1[02]"
         ),
-        cause="Triton's own ptxas is older than the GB10 (sm_121), and cannot compile for it.",
+        cause="Triton's own ptxas is older than the GPU, and cannot compile for it.",
         fix=(
             "Set TRITON_PTXAS_PATH: /usr/local/cuda/bin/ptxas in vllm_env, if the image has a CUDA "
             "13 toolkit there; otherwise use a newer image."

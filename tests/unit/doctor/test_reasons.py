@@ -69,3 +69,15 @@ def test_the_exception_of_a_worker_comes_before_its_quotation() -> None:
     error = find_first_error(log)
     assert error is not None
     assert error.line == 1
+
+
+def test_what_the_driver_quotes_comes_before_the_end_of_the_worker() -> None:
+    log = (
+        "(EngineCore pid=5) ERROR 04-24 10:50:25 [core.py:1110] RuntimeError: Worker failed with "
+        "error 'no such part', please check the stack trace above for the root cause\n"
+        "(EngineCore pid=5) ERROR 04-24 10:50:38 [multiproc_executor.py:292] Worker proc "
+        "VllmWorker-0 died unexpectedly, shutting down executor."
+    )
+    error = find_first_error(log)
+    assert error is not None
+    assert error.line == 1

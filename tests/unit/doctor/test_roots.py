@@ -108,3 +108,13 @@ def test_a_refused_request_does_not_explain_why_the_engine_stopped() -> None:
     )
     found = find_known_failures({"spark0": log})
     assert [one.id for one in found if one.explains] == ["cuda-failed"]
+
+
+def test_what_follows_from_a_fallback_does_not_explain_it() -> None:
+    log = (
+        "torch._dynamo.exc.Unsupported: non-function or method super\n"
+        "ERROR 04-24 10:50:38 [multiproc_executor.py:292] Worker proc VllmWorker-0 died "
+        "unexpectedly, shutting down executor."
+    )
+    found = find_known_failures({"spark0": log})
+    assert [one.id for one in found if one.explains] == ["torch-compile-refused"]

@@ -11,6 +11,7 @@ from tests.public_reports import read_reports
 LEAST = 2  # reports of a family, apart from its own sample
 SOURCE = re.compile(r"[\w.-]+/[\w.-]+(?:#\d+| PR#\d+| README| [\w./-]+\.\w+)|https://\S+")
 
+MERGE = re.compile(r"^(?:<{7}|={7}$|>{7})", re.MULTILINE)  # where two changes meet
 
 OWN = {row.id for row in SIGNATURES if row.own}
 
@@ -33,6 +34,12 @@ def test_every_report_names_a_known_family_and_a_public_place() -> None:
         assert report.family in known, report
         assert SOURCE.fullmatch(report.source), report
         assert report.text, report
+        assert not MERGE.search(report.text), report
+
+
+def test_no_report_is_kept_twice() -> None:
+    reports = [(report.family, report.source, report.text) for report in read_reports()]
+    assert len(reports) == len(set(reports))
 
 
 def test_every_family_has_reports_from_other_places() -> None:

@@ -15,6 +15,14 @@ RUN_LOG = "run.log"  # the run's own log, next to HOST-ROLE.log of each host
 INTERRUPTED = "interrupted-"  # prefix of a log that an interrupted run left
 _MOST = 256 * 1024 * 1024  # bytes of a log
 _PROBED = 8192  # bytes that are read to detect binary files
+_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # begin what PowerShell wrote, which is text
+_COMPRESSED = {  # first bytes, and the program that prints such a file
+    b"\x1f\x8b": "gzip -dc",
+    b"\x28\xb5\x2f\xfd": "zstd -dc",
+    b"\xfd7zXZ\0": "xz -dc",
+    b"BZh": "bzip2 -dc",
+    b"PK\x03\x04": "unzip -p",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +84,9 @@ def _is_log_file(path: Path) -> bool:
     if not path.is_file():
         return False
     with path.open("rb") as file:
-        return b"\0" not in file.read(_PROBED)
+        begin = file.read(_PROBED)
+    is_text = b"\0" not in begin or begin.startswith(_UTF_16)
+    return is_text and not begin.startswith(tuple(_COMPRESSED))
 
 
 def _read_log_text(path: Path) -> str:
@@ -86,11 +96,16 @@ def _read_log_text(path: Path) -> str:
 
 
 def read_log_stream(file: BinaryIO, name: str) -> str:
-    """Return the text of a log that is open; raises UsageError above 256 MiB."""
+    """Return the text of an open log; raises UsageError above 256 MiB, or if it is compressed."""
     content = file.read(_MOST + 1)
     if len(content) > _MOST:
         raise UsageError(
             f"{name} is too large: more than {format_size(_MOST)}",
             hint=f"read its end: tail -n 100000 {name} | {{task:doctor}} -",
         )
-    return content.decode(errors="replace")
+    for begin, printer in _COMPRESSED.items():
+        if content.startswith(begin):
+            hint = f"unpack it: {printer} FILE | {{task:doctor}} -"
+            raise UsageError(f"{name} is compressed", hint=hint)
+    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8"
+    return content.decode(encoding, errors="replace")

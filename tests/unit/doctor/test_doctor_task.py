@@ -172,6 +172,23 @@ def test_a_log_that_is_not_there_ends_with_5(ask: Ask, tmp_path: Path) -> None:
         assert "pass a log" in done.stderr
 
 
+@pytest.mark.parametrize("order", ["utf-16-le", "utf-16-be"])
+def test_a_log_that_powershell_wrote_is_read(ask: Ask, tmp_path: Path, order: str) -> None:
+    text = "\ufeffValueError: No available memory for the cache blocks.\r\n"
+    (tmp_path / "spark1.log").write_bytes(text.encode(order))
+    (tmp_path / "whole.gz").write_bytes(b"\x1f\x8b\x08")
+    for place in (tmp_path / "spark1.log", tmp_path):
+        assert "[kv-cache-no-memory]" in ask(str(place)).stdout
+
+
+def test_a_log_that_is_compressed_is_refused_with_what_to_type(ask: Ask, tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"\x1f\x8b\x08\0")
+    done = ask(str(tmp_path / "a.log"))
+    assert done.returncode == 5
+    assert "a.log is compressed" in done.stderr
+    assert "unpack it: gzip -dc FILE | " in done.stderr
+
+
 def test_a_file_too_large_for_a_log_is_refused_with_what_to_type(ask: Ask, tmp_path: Path) -> None:
     with (tmp_path / "model.bin.txt").open("w") as file:
         file.write("text")

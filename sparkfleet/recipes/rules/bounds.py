@@ -20,6 +20,7 @@ OF_A_MODEL = ("eagle", "eagle3", "dflash", "draft_model", "medusa", "mlp_specula
 COUNTED = ("draft_model", "eagle", "eagle3", "ngram", "ngram_gpu")  # their draft names no number
 NAMED_BY_MODEL = ("eagle-", "eagle3", "mtp", "medusa", "speculator")  # vLLM guesses the method
 COUNT = "num_speculative_tokens"
+SUFFIX_LEAST = {"suffix_decoding_max_tree_depth": 1, "suffix_decoding_max_cached_requests": 0}
 NO_DRAFT_MODELS_UNTIL = Version("0.14.1")
 MTP_LAST = Version("0.32.0")  # the newest whose source was read
 WITHOUT_MODEL = ("ngram", "ngram_gpu", "suffix", "extract_hidden_states", "custom_class", "dspark")
@@ -213,6 +214,27 @@ def _check_draft_start(method: str, context: RuleContext) -> Iterator[RuleFindin
         )
 
 
+def _check_lookup(context: RuleContext) -> Iterator[RuleFinding]:
+    """Check the lengths of n-grams, and the limits of suffix decoding."""
+    draft = context.draft
+    least, most = draft.get("prompt_lookup_min"), draft.get("prompt_lookup_max")
+    wrong = [
+        (name, limit, draft[name])
+        for name, limit in SUFFIX_LEAST.items()
+        if type(draft.get(name)) is int and draft[name] < limit
+    ]
+    if type(least) is int and type(most) is int and least > most:
+        wrong.append(("prompt_lookup_max", least, most))
+    for name, limit, seen in wrong:
+        yield RuleFinding(
+            subject=f"{name} in speculative-config",
+            expected=f"at least {limit}",
+            seen=str(seen),
+            where=context.at("speculative-config"),
+            fix=f"write {limit} or more, or take {name} out",
+        )
+
+
 def _check_draft_method(method: str, context: RuleContext) -> Iterator[RuleFinding]:
     known = method in (*OF_A_MODEL, *WITHOUT_MODEL, "") or method.endswith("mtp")
     if not known:
@@ -266,6 +288,12 @@ RULES = (
         source="vLLM's config/speculative.py, 0.11 to 0.32; vllm-project/vllm#55323, "
         "vllm-project/vllm#31883",
         find=_check_draft,
+    ),
+    Rule(
+        id="lookup",
+        why="vLLM exits when it reads its options: the draft looks up nothing",
+        source="vLLM's config/speculative.py, 0.11 to 0.31",
+        find=_check_lookup,
     ),
     Rule(
         id="cuda_graphs",

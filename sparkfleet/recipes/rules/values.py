@@ -18,7 +18,7 @@ PLUGINS = {  # the option with which a file of one's own adds names
     "reasoning-parser": "reasoning-parser-plugin",
 }
 EXTENDED = ("quantization", "load-format")  # vLLM takes names that an installed package registers
-UNCHANGED = ("dtype", "runner")  # the same list in 0.10 to 0.32
+UNCHANGED = ("dtype", "mm-encoder-tp-mode", "runner")  # the same list in 0.10 to 0.32
 LISTED = ("attention-backend", "moe-backend", "kv-cache-dtype", *EXTENDED, *PLUGINS)
 UNDERLINED = ("moe-backend", "linear-backend", "sparse-indexer-topk-backend")  # "-" is "_"
 LOWER = (*UNDERLINED, "load-format")  # vLLM takes these in any case

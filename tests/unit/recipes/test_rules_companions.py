@@ -13,7 +13,7 @@ from tests.judged import Recipes
 RULES = (
     *("needs", "overlap", "partial_prefills", "async_start", "mega_experts", "custom_ops"),
     *("context_shares", "draft", "hybrid_cache", "word", "conversion", "long_prefills", "numbers"),
-    *("own_draft", "old_cache_type", "value"),
+    *("own_draft", "old_cache_type", "value", "silenced", "lookup"),
 )
 HYBRID = ObservedFacts(checkpoint=CheckpointFacts(model_type="qwen3_5_text", hybrid=True))
 ADAPTIVE = {"method": "mtp", "num_speculative_tokens": 2, "disable_padded_drafter_batch": True}
@@ -64,6 +64,53 @@ def _build(vllm: str, args: dict[str, Any], **more: Any) -> dict[str, Any]:
         ("0.28.0", {"compilation_config": {"custom_ops": ["none", "+rms_norm"]}}, {}),
         ("0.28.0", {"prefill_context_parallel_size": 2}, {"context_shares": "error"}),
         ("0.28.0", {"prefill_context_parallel_size": 1}, {}),
+        ("0.24.0", {"enable_mamba_cache_stochastic_rounding": True}, {"needs": "error"}),
+        (
+            "0.24.0",
+            {
+                "enable_mamba_cache_stochastic_rounding": True,
+                "mamba_ssm_cache_dtype": "float16",
+                "mamba_backend": "flashinfer",
+            },
+            {},
+        ),
+        (
+            "0.28.0",
+            {"enable_per_request_metrics": True, "disable_log_stats": True},
+            {"silenced": "error"},
+        ),
+        ("0.28.0", {"enable_per_request_metrics": True}, {}),
+        ("0.24.0", {"mm_encoder_tp_mode": "tensor"}, {"value": "error"}),
+        ("0.24.0", {"mm_encoder_tp_mode": "data"}, {}),
+        (
+            "0.24.0",
+            {
+                "speculative_config": {
+                    "method": "ngram",
+                    "num_speculative_tokens": 3,
+                    "prompt_lookup_min": 4,
+                    "prompt_lookup_max": 2,
+                }
+            },
+            {"lookup": "error"},
+        ),
+        (
+            "0.24.0",
+            {
+                "speculative_config": {
+                    "method": "ngram",
+                    "num_speculative_tokens": 3,
+                    "prompt_lookup_min": 2,
+                    "prompt_lookup_max": 4,
+                }
+            },
+            {},
+        ),
+        (
+            "0.24.0",
+            {"speculative_config": {"method": "suffix", "suffix_decoding_max_tree_depth": 0}},
+            {"lookup": "error"},
+        ),
         ("0.20.2", {"convert": "embed"}, {"conversion": "warning"}),  # vllm#42480
         ("0.20.2", {"convert": "embed", "runner": "pooling"}, {}),
         ("0.22.1", {"convert": "embed"}, {}),

@@ -77,6 +77,20 @@ NEEDS = (
         since=Version("0.20.2"),
     ),
     Need(
+        option="enable-mamba-cache-stochastic-rounding",
+        needs="mamba-ssm-cache-dtype",
+        value="float16",
+        raised="config/vllm.py",
+        since=Version("0.20.2"),
+    ),
+    Need(
+        option="enable-mamba-cache-stochastic-rounding",
+        needs="mamba-backend",
+        value="flashinfer",
+        raised="config/mamba.py: on a GB10 Triton cannot",
+        since=Version("0.20.2"),
+    ),
+    Need(
         option="mamba-ssu-algorithm",
         needs="mamba-backend",
         value="flashinfer",
@@ -128,6 +142,23 @@ def _check_needs(context: RuleContext) -> Iterator[RuleFinding]:
             seen="no such option" if other is None else str(other.value),
             where=option.where,
             fix=f"write in vllm_args: {wanted}, or remove {need.option} (vLLM's {need.raised})",
+            severity=severity,
+        )
+
+
+def _check_silenced(context: RuleContext) -> Iterator[RuleFinding]:
+    option, silenced = (
+        context.enabled_option("enable-per-request-metrics"),
+        context.enabled_option("disable-log-stats"),
+    )
+    severity = _rate(context, Version("0.25.1"))
+    if option is not None and silenced is not None and severity is not None:
+        yield RuleFinding(
+            subject=option.flag,
+            expected="no disable-log-stats",
+            seen="disable-log-stats: true",
+            where=option.where,
+            fix="remove disable-log-stats, or enable-per-request-metrics",
             severity=severity,
         )
 
@@ -285,6 +316,12 @@ RULES = (
         why="vLLM exits when it reads its options: one of them works only with another",
         source="vLLM's config and cli_args.py, 0.11 to 0.32, as each finding says",
         find=_check_needs,
+    ),
+    Rule(
+        id="silenced",
+        why="vLLM exits when it reads its options: metrics of requests need its statistics",
+        source="vLLM's entrypoints cli_args.py, 0.25 to 0.31",
+        find=_check_silenced,
     ),
     Rule(
         id="overlap",

@@ -174,6 +174,12 @@ def test_asynchronous_scheduling_does_not_start_with_an_older_ray_executor(
     assert recipes.found(recipe, among=RULES, tp=tp) == found
 
 
+def test_a_build_between_two_releases_may_have_the_later_ray_executor(recipes: Recipes) -> None:
+    recipe = _build("", {"async_scheduling": True})
+    known = ObservedFacts(vllm="0.20.2rc1.dev237+gdea9e2939")
+    assert recipes.found(recipe, among=RULES, tp=2, known=known) == {"async_start": "warning"}
+
+
 def test_asynchronous_scheduling_does_not_start_with_drafts_that_are_not_padded(
     recipes: Recipes,
 ) -> None:

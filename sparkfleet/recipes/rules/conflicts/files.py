@@ -120,7 +120,7 @@ def _check_gguf(context: RuleContext) -> Iterator[RuleFinding]:
         seen=f"{name} with vLLM {context.version}",
         where=context.at("vllm_model"),
         fix=fix,
-        severity=Severity.ERROR if sure else Severity.WARNING,
+        severity=Severity.ERROR if sure and not version.is_prerelease else Severity.WARNING,
     )
 
 

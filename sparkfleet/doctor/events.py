@@ -59,7 +59,6 @@ class LineTimes:
 
     def __init__(self, log: str) -> None:
         self._log = log
-        self._ends = array.array("q", _list_line_ends(log))
         self._found: dict[int, str] = {}
 
     def find_time(self, index: int) -> str:
@@ -78,6 +77,10 @@ class LineTimes:
         for between in range(index, at, -_STRIDE):
             self._found[between] = time
         return time
+
+    @functools.cached_property
+    def _ends(self) -> Sequence[int]:
+        return array.array("q", _list_line_ends(self._log))
 
     @functools.cached_property
     def _first(self) -> str:
@@ -105,12 +108,12 @@ def read_entries(log: str) -> Sequence[LogLine]:
 
 def join_entries(entries: Sequence[LogLine]) -> SearchText:
     """Return the text of `entries` for a search with patterns."""
-    pieces: list[str] = []
-    lines = array.array("q")
-    for number, entry in enumerate(entries):
-        for piece in _cut_line(entry.text):
-            pieces.append(piece)
-            lines.append(number)
+    pieces = [entry.text for entry in entries]
+    lines: Sequence[int] = range(len(pieces))
+    if max(map(len, pieces), default=0) > LONGEST_LINE:
+        cut = [(piece, line) for line in lines for piece in _cut_line(pieces[line])]
+        pieces = [piece for piece, _ in cut]
+        lines = array.array("q", (line for _, line in cut))
     starts = array.array("q", itertools.accumulate((len(piece) + 1 for piece in pieces), initial=0))
     return SearchText(text="\n".join(pieces), pieces=pieces, starts=starts, lines=lines)
 

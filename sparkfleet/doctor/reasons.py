@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -102,23 +103,21 @@ def find_first_error(log: str) -> ErrorLine | None:
     last line that speaks of a failure.
     """
     entries = read_entries(log)
-    heads = (i for i in reversed(range(len(entries))) if _is_head(entries[i].text))
+    raw = log.split("\n")
+    # Of equal lines the last one, or the first one.
+    ends = sorted(dict(zip(raw, range(len(raw)), strict=True)).values(), reverse=True)
+    last = next((i for i in ends if _is_head(entries[i].text)), -1)
+    heads = (i for i in range(last, -1, -1) if _is_head(entries[i].text))
     if chain := _list_chain(entries, heads):
         return _unwrap(entries, chain)
-    raw = log.split("\n")
-    tools = (i for i, entry in enumerate(entries) if _is_tool_error(entry.text))
-    levels = (i for i, entry in enumerate(entries) if _is_error_event(entry, raw[i]))
-    index = next(tools, None)
-    index = next(levels, None) if index is None else index
-    quoted = _find_quoted_error(entries)
+    firsts = sorted(dict(zip(reversed(raw), reversed(range(len(raw))), strict=True)).values())
+    tools = (i for i in firsts if _is_tool_error(entries[i].text))
+    levels = (i for i in firsts if _is_error_event(entries[i], raw[i]))
+    index = next(itertools.chain(tools, levels), None)
+    quoted = next((i for i in firsts if _QUOTED_ERROR.search(entries[i].text)), None)
     index = quoted if index is None or (quoted is not None and quoted < index) else index
     index = _find_last_words(entries) if index is None else index
     return None if index is None else _create_line(entries, _follow_colon(entries, index))
-
-
-def _find_quoted_error(entries: Sequence[LogLine]) -> int | None:
-    """Return the line in which the driver quotes the exception of a worker."""
-    return next((i for i, entry in enumerate(entries) if _QUOTED_ERROR.search(entry.text)), None)
 
 
 def _follow_colon(entries: Sequence[LogLine], index: int) -> int:

@@ -11,6 +11,7 @@ from sparkfleet.doctor.patterns import compile_pattern, count_breaks, find_needl
 from sparkfleet.doctor.signatures import SIGNATURES
 
 _PIECES = 1000  # that a pattern of several lines sees at once
+_MOST_KNOWN = 10_000  # pieces without a match that are kept to be compared with later ones
 
 
 def index_pieces(searched: SearchText) -> LineIndex:
@@ -43,17 +44,19 @@ def _search_pieces(
     pattern: str, searched: SearchText, numbers: Iterable[int]
 ) -> Iterator[re.Match[str]]:
     """Yield the matches in some pieces; one that did not match is not searched again."""
+    compiled = compile_pattern(pattern)
     without: set[str] = set()
     for number in numbers:
         piece = searched.pieces[number]
         if piece in without:
             continue
-        found = False
-        span = searched.find_span(number, number)
-        for match in compile_pattern(pattern).finditer(searched.text, *span):
-            found = True
+        matches = compiled.finditer(searched.text, *searched.find_span(number, number))
+        if match := next(matches, None):
             yield match
-        if not found:
+            yield from matches
+        else:
+            if len(without) >= _MOST_KNOWN:
+                without.clear()
             without.add(piece)
 
 

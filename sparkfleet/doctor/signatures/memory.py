@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from sparkfleet.doctor.patterns import compile_pattern
 from sparkfleet.doctor.signatures.row import (
     Clues,
     FailureRole,
@@ -30,7 +31,7 @@ _ENDS_ITSELF = "Got fatal signal from worker processes, shutting down"
 
 def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
     """Return whether CUDA itself found no memory: in its own calls, or before the weights."""
-    if not re.match(_NO_MEMORY, match[0]):
+    if not compile_pattern(_NO_MEMORY).match(match[0]):
         return False
     text, start = match.string, match.start()
     if has_match_between(_ASKS_CUDA, text, max(0, start - _TRACEBACK), start):

@@ -197,3 +197,14 @@ def test_only_patterns_whose_words_are_in_the_log_are_compiled() -> None:
     assert [each.id for each in found] == ["port-in-use"]
     assert compile_pattern.cache_info().currsize < 20
     assert count_breaks.cache_info().currsize < 20
+
+
+@pytest.mark.parametrize(
+    ("repeated", "line"), [("KeyError: 'part'", 7), ("ptxas fatal : no such part", 2)]
+)
+def test_of_equal_exceptions_the_last_is_the_reason_and_of_tools_the_first(
+    repeated: str, line: int
+) -> None:
+    error = find_first_error("\n".join(["begin", *[repeated] * 3, "", *[repeated] * 2, "end"]))
+    assert error is not None
+    assert (error.line, error.text) == (line, repeated)

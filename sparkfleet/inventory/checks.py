@@ -20,7 +20,7 @@ from sparkfleet.spelling import (
     is_typing_slip,
 )
 from sparkfleet.templating import holds_template
-from sparkfleet.variables import FAMILIES, VARIABLES, Kind, Variable
+from sparkfleet.variables import FAMILIES, VARIABLES, Variable
 from sparkfleet.variables.gateway import GATEWAY, list_gateway_problems
 from sparkfleet.variables.names import list_invalid_names
 
@@ -84,7 +84,7 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
         if FAMILIES.match(name):
             yield from _check_spelling(name, value)
         return
-    yield from _check_environment_names(row, value)
+    yield from _check_names(row, value)
     if value.raw is None and holds_template(
         value.data
     ):  # what was rendered is text, whatever it is
@@ -99,9 +99,9 @@ def check_variable(name: str, value: Value) -> Iterator[Problem]:
         yield from _check_nested_variables(value.data or (), value.where)
 
 
-def _check_environment_names(row: Variable, value: Value) -> Iterator[Problem]:
-    """Yield the names of an environment that no variable can have, each at its place."""
-    for key, wrong in list_invalid_names(value.data) if row.kind is Kind.ENVIRONMENT else ():
+def _check_names(row: Variable, value: Value) -> Iterator[Problem]:
+    """Yield the names of an environment or of options that none can have, each at its place."""
+    for key, wrong in list_invalid_names(row, value.data):
         where = value.entries.get(key) or value.where
         yield Problem(message=f"{row.name}: {wrong}", where=where, hint=row.help)
 

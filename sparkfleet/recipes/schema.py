@@ -22,7 +22,7 @@ from sparkfleet.recipes.reader import (
 from sparkfleet.spelling import did_you_mean, suggest_similar
 from sparkfleet.templating import holds_template
 from sparkfleet.values import convert_flag, convert_integer, convert_number, convert_text
-from sparkfleet.variables import VARIABLES, Kind
+from sparkfleet.variables import VARIABLES
 from sparkfleet.variables.names import list_invalid_names
 from sparkfleet.yaml.nodes import Map, Node
 
@@ -206,7 +206,7 @@ def read_recipe_variables(tree: Map, reader: RecipeReader) -> dict[str, Value]:
             hint = "set it in the inventory: {task:cluster.down} and others read no recipe"
             reader.add_problem(f"{row.name}: {node.data} is about the hosts", node.where, hint)
         places = node.locate_entries()
-        for name, wrong in list_invalid_names(node.data) if row.kind is Kind.ENVIRONMENT else ():
+        for name, wrong in list_invalid_names(row, node.data):
             reader.add_problem(f"{row.name}: {wrong}", places[name], row.help)
         values[row.name] = Value(data=node.data, where=key.where, entries=places)
     return values

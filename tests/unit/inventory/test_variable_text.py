@@ -92,6 +92,26 @@ def test_a_recipe_is_judged_too(value: str, tmp_path: Path) -> None:
     assert (result.where.line, result.where.col) == (4, 3)
 
 
+@pytest.mark.parametrize("key", ["", "--", "a b; rm", "a\nb", " a"])
+def test_a_name_that_no_option_has_is_refused_at_its_place(key: str, tmp_path: Path) -> None:
+    entry = f"vllm_args:\n  {json.dumps(key)}: 1\n"
+    with pytest.raises(RecipeError) as caught:
+        load_recipe(str(_recipe(tmp_path, entry)))
+    (result,) = caught.value.problems
+    assert result.message == (
+        f"vllm_args: invalid option name {json.dumps(key)} (one word, with or without dashes)"
+    )
+    assert result.where
+    assert (result.where.line, result.where.col) == (3, 3)
+    [found] = _problems(tmp_path, _inventory(f"    vllm_args: {{{json.dumps(key)}: 1}}\n"))
+    assert found.message == result.message
+
+
+@pytest.mark.parametrize("key", ["-O", "--tp", "compilation-config.mode", "a=b", "O"])
+def test_any_word_may_be_the_name_of_an_option(key: str, tmp_path: Path) -> None:
+    assert load_recipe(str(_recipe(tmp_path, f"vllm_args:\n  {json.dumps(key)}: 1\n"))).path
+
+
 @pytest.mark.parametrize("name", ONE_LINE)
 @pytest.mark.parametrize("control", [*CONTROLS, "\n", "\t", "\udc9b"])
 def test_text_holds_no_control_characters(name: str, control: str) -> None:

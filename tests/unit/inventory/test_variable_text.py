@@ -109,7 +109,8 @@ def test_a_name_that_no_option_has_is_refused_at_its_place(key: str, tmp_path: P
 
 @pytest.mark.parametrize("key", ["-O", "--tp", "compilation-config.mode", "a=b", "O"])
 def test_any_word_may_be_the_name_of_an_option(key: str, tmp_path: Path) -> None:
-    assert load_recipe(str(_recipe(tmp_path, f"vllm_args:\n  {json.dumps(key)}: 1\n"))).path
+    recipe = load_recipe(str(_recipe(tmp_path, f"vllm_args:\n  {json.dumps(key)}: 1\n")))
+    assert recipe.path == tmp_path / "r.yml"
 
 
 @pytest.mark.parametrize("name", ONE_LINE)

@@ -33,6 +33,7 @@ from sparkfleet.safe_paths import (
     shortened,
 )
 from sparkfleet.weights import manifest as manifests
+from sparkfleet.weights.hub_client import ask_in_time
 from sparkfleet.weights.hub_errors import (
     CLIENT_ERRORS,
     NO_NETWORK,
@@ -239,7 +240,7 @@ def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
         ) from error
     for wait in (*WAITS, None):
         try:
-            return question()
+            return ask_in_time(question)
         except errors.OfflineModeIsEnabled as error:
             raise HubError("HF_HUB_OFFLINE is set: the Hub is not queried") from error
         except errors.HTTPError as error:  # type: ignore[attr-defined] # the same

@@ -9,6 +9,8 @@ from urllib.request import getproxies, proxy_bypass
 
 from huggingface_hub import constants, errors
 
+from sparkfleet.weights.hub_client import HubAnswerError
+
 NOT_HUB = "is HF_ENDPOINT right? does a proxy ask for a login? else: weights_source"
 NO_NETWORK = "no network? name a local folder: weights_source"
 NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
@@ -23,7 +25,11 @@ CLIENT_ERRORS = (
     TypeError,
     RecursionError,  # of JSON that nests without end
     errors.SafetensorsParsingError,
+    HubAnswerError,
 )
+
+SECONDS = re.compile("[0-9]+")
+MOST_DIGITS = 9  # of seconds: thirty years
 
 Explanation = tuple[str, str]
 """What is wrong, and what to do about it."""
@@ -44,7 +50,8 @@ def parse_retry_after(error: BaseException) -> int:
     headers = {} if response is None else response.headers
     after = headers.get("Retry-After", "")
     limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", headers.get("RateLimit", ""))
-    return int(after) if after.isdigit() else int(limit[1]) if limit else 0
+    seconds = after if SECONDS.fullmatch(after) else limit[1] if limit else "0"
+    return int(seconds[:MOST_DIGITS])
 
 
 def explain_hub_error(error: Exception, name: str, *, has_token: bool) -> Explanation:
@@ -76,6 +83,8 @@ def find_proxy() -> str:
 def explain_client_error(error: Exception, name: str) -> Explanation:
     """Explain an error of the client that is not an answer of the Hub."""
     match error:
+        case HubAnswerError():
+            return f"{constants.ENDPOINT} {error}, asked about {name}", NOT_HUB
         case errors.LocalEntryNotFoundError() | errors.FileMetadataError():
             problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
             return problem, NOT_HUB

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import socket
 import ssl
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -13,7 +15,10 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 PIECE = 1 << 20  # bytes read at once
-TRIES = 8  # in a row without a byte
+TRIES = 8  # in a row with less than `LEAST` bytes
+LEAST = 64 << 10  # bytes that have to come in each `WINDOW`, and that make a try count
+WINDOW = 60.0  # s; the time for the headers of an answer too
+SCHEMES = ("http", "https")
 LICENCE = "accept the licence, and give a token that may read it; a mirror's redirect drops it"
 BARRED = "large files come from there: let the proxy or the firewall of this host pass it"
 TRUST = "is the clock of this host right? does a proxy open TLS? then: update-ca-certificates"
@@ -39,6 +44,10 @@ class Redirects(urllib.request.HTTPRedirectHandler):
 
     def redirect_request(self, req: Any, *args: Any) -> Any:
         """Return the next request, of which the first remembers where it `led`."""
+        where = str(args[-1])
+        if urlsplit(where).scheme not in SCHEMES:  # the library would follow ftp
+            args[0].close()
+            raise DownloadError(f"a redirect leads to {where[:200]}, not to http or https", GONE)
         following: Any = super().redirect_request(req, *args)
         following.first = getattr(req, "first", req)
         following.first.led = following.full_url
@@ -51,13 +60,59 @@ class Redirects(urllib.request.HTTPRedirectHandler):
     http_error_308 = urllib.request.HTTPRedirectHandler.http_error_302  # Python < 3.11
 
 
+class Timed:
+    """A connection that is cut where the headers of an answer do not come in time."""
+
+    sock: Any
+
+    def getresponse(self) -> Any:
+        """Return the answer, once its headers are here."""
+        timer = threading.Timer(WINDOW, cut_connection, (self.sock,))
+        timer.daemon = True
+        timer.start()
+        try:
+            return super().getresponse()  # type: ignore[misc] # of the class next to it
+        finally:
+            timer.cancel()
+
+
+def cut_connection(wire: socket.socket) -> None:
+    """End a connection, so that its reader goes on."""
+    with contextlib.suppress(OSError):
+        socket.socket.shutdown(wire, socket.SHUT_RDWR)
+
+
+class TimedConnection(Timed, http.client.HTTPConnection):
+    """One without TLS."""
+
+
+class TimedTlsConnection(Timed, http.client.HTTPSConnection):
+    """One with TLS."""
+
+
+class TimedHttp(urllib.request.HTTPHandler):
+    """Opens URLs of http."""
+
+    def http_open(self, req: Any) -> Any:
+        """Return the answer to a request."""
+        return self.do_open(TimedConnection, req)
+
+
+class TimedHttps(urllib.request.HTTPSHandler):
+    """Opens URLs of https."""
+
+    def https_open(self, req: Any) -> Any:
+        """Return the answer to a request."""
+        return self.do_open(TimedTlsConnection, req)
+
+
 class HubFiles:
     """Files of the Hub, at one commit."""
 
     def __init__(self, hub: dict[str, str], files: dict[str, dict[str, Any]]) -> None:
         self.hub = hub
         self.files = files
-        self.opener = urllib.request.build_opener(Redirects)
+        self.opener = urllib.request.build_opener(Redirects, TimedHttp, TimedHttps)
 
     def send(self, wire: socket.socket, blob: str, offset: int) -> int:
         """Send file `blob` from byte `offset` on."""
@@ -75,12 +130,14 @@ class HubFiles:
         while offset < size:
             reason = "it cut the connection"
             wait = 0.0
+            begin = offset
             request = self._request(name, offset)
             try:
                 with self._open(request, offset) as reply:
-                    while piece := reply.read1(min(PIECE, size - offset)):
+                    for piece in read_steadily(reply, size - offset):
                         offset += len(piece)
-                        failures = 0
+                        if offset - begin >= LEAST:
+                            failures = 0
                         yield piece
             except (OSError, http.client.HTTPException) as error:
                 reason, wait = explain_download_error(error, name, describe_route(request.led))
@@ -102,9 +159,27 @@ class HubFiles:
     def _open(self, request: Any, offset: int) -> Any:
         reply = self.opener.open(request, timeout=30)
         if offset and reply.status != http.client.PARTIAL_CONTENT:  # a mirror without ranges
-            for count in [PIECE] * (offset // PIECE) + [offset % PIECE]:
-                reply.read(count)
+            for _ in read_steadily(reply, offset):
+                pass
         return reply
+
+
+def read_steadily(reply: Any, count: int) -> Iterator[bytes]:
+    """Yield the next `count` bytes, fewer where it ends; raise TimeoutError where it is too slow.
+
+    A limit of the socket counts anew with each byte.
+    """
+    begun = time.monotonic()
+    came = 0
+    while count and (piece := reply.read1(min(PIECE, count))):
+        count -= len(piece)
+        came += len(piece)
+        yield piece
+        if time.monotonic() - begun > WINDOW:
+            if came < LEAST:
+                raise TimeoutError(f"only {came} bytes came within {WINDOW:.0f} s")
+            begun = time.monotonic()
+            came = 0
 
 
 def describe_route(url: str) -> str:
@@ -126,6 +201,7 @@ def explain_download_error(error: Exception, name: str, at: str) -> tuple[str, f
         )
     if not isinstance(error, urllib.error.HTTPError):
         return f"{at}: {cause}", 0.0
+    error.close()
     message = error.headers.get("X-Error-Message")  # the Hub sends it, a proxy does not
     reason = f"{error.code} {message or error.reason}"
     if error.code not in (408, 429) and error.code < 500:

@@ -248,19 +248,34 @@ ROWS = (
     ),
     Signature(
         id="netplan-self-route",
+        # Without "/24" as a literal, which has no letters for the index of the log.
         pattern=(
-            r"- (?P<own>(?P<net>\d+\.\d+\.\d+)\.\d+)/24\n(?:.{0,300}\n){0,6}?"
-            r" +- to: (?P=net)\.0/24\n"
-            r" +via: (?P=own)$"
+            r"\b(?P<net>\d{1,3}\.\d{1,3}\.\d{1,3})\.0/(?=24)\d\d(?:\n +via: | via )"
+            r"(?P<own>(?P=net)\.\d{1,3})(?:$| dev (?:e|ib|bond|br)\w+ )"
         ),
-        cause="netplan routes {net}.0/24 via {own}, the host's own address in that subnet.",
-        fix="Remove that route from netplan: an address with /24 creates its own.",
-        source="https://idzik.co/4xspark.html",
+        cause="The host routes {net}.0/24 via {own}, its own address in that subnet.",
+        fix="Remove that route (from netplan): an address with /24 creates its own.",
+        source="https://idzik.co/4xspark.html; nmstate/nmstate#3003",
         role=FailureRole.WARNING,
-        rare="No program rejects this line of a file, so that no report of an error quotes it.",
         near_miss=(
             "- 192.168.100.10/24\n      routes:\n        - to: 192.168.101.0/24\n"
             "          via: 192.168.100.1"
         ),
+    ),
+    Signature(
+        id="route-not-set",
+        pattern=(
+            r"(?:\bCould not set (?:static )?route: |^Error: (?=Nexthop has invalid gateway))"
+            r"(?P<why>.{1,160})"
+        ),
+        cause="The host did not set a route, and may not reach what is behind it: {why}.",
+        fix=(
+            "Give the port an address in the gateway's subnet, or remove the route from netplan: "
+            "hosts in one subnet need none, and a host is not its own gateway."
+        ),
+        source="systemd/systemd#1850; systemd/systemd#9001; firmadyne/firmadyne#115",
+        role=FailureRole.WARNING,
+        sample="systemd-networkd[92]: host0: Could not set route: Network is unreachable",
+        near_miss="systemd-networkd[642]: hvwork0: Received new static route (configured)",
     ),
 )

@@ -140,8 +140,14 @@ ROWS = (
         id="nccl-ib-baked-in",
         pattern=r"NCCL_IB_(?P<name>ADDR_RANGE|ADDR_FAMILY|ROCE_VERSION\w*) set by environment to",
         cause="The image or the recipe sets NCCL_IB_{name} for its author's network.",
-        fix="Set NCCL_IB_{name}: null in nccl_env: it is then unset inside the container.",
-        source="ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md",
+        fix=(
+            "Set NCCL_IB_{name}: null in nccl_env: it is then unset inside the container. Where "
+            "/etc/nccl.conf of the image has it, set a value: this goes before the file."
+        ),
+        source=(
+            "ntxf31415/deepseek-v4-vision-exp-dgxspark-tp4-switchless-ring docs/pitfalls.md; "
+            "luxingcom/aicad-nccl-optimization#1; NVIDIA/nccl#1008"
+        ),
         role=FailureRole.WARNING,
         recorded=False,
         rare=(

@@ -33,6 +33,7 @@ SHELL_TIMEOUT = 5.0  # s for a login shell to say which it is, after it failed
 SHOW_SHELL = Command(argv=("printenv", "SHELL"))  # words that every shell reads alike
 START_TIMEOUT = 15.0  # s, as for a channel
 REPEATS = 2  # times that work is done again after its connection broke
+NO_HOME = "RuntimeError: Could not determine home directory."  # pathlib's, for ~user
 TAIL_LINES = 5  # lines of stderr that a message quotes
 
 
@@ -268,6 +269,12 @@ class Connection(ABC):
         if result.returncode == NOT_FOUND:
             return build_no_python_error(self.host)
         tail = "\n".join(result.stderr.strip().splitlines()[-TAIL_LINES:])
+        if tail.endswith(NO_HOME):
+            return CommandError(
+                "a folder begins with ~ and the name of a user that this host does not have",
+                host=self.host.name,
+                hint="write ~/FOLDER or the whole path in cluster_dir and weights_dir",
+            )
         return CommandError(
             f"the {PurePosixPath(program).name} program ended with status {result.returncode}"
             + (f":\n{tail}" if tail else ""),

@@ -116,6 +116,10 @@ def test_a_program_for_a_host_answers_one_object(
         ('print(\'{"error": "no room", "hint": "make some"}\')', "no room"),
         ("raise SystemExit(3)", "ended with status 3"),
         ("1 / 0", "ZeroDivisionError"),
+        (
+            "import pathlib; pathlib.Path('~no-such-user/x').expanduser()",
+            "begins with ~ and the name of a user that this host does not have",
+        ),
         ("print('no json')", "ended with status 0"),
     ],
 )

@@ -23,6 +23,7 @@ CLIENT_ERRORS = (
     ValueError,
     LookupError,
     TypeError,
+    AttributeError,  # of an answer that is a list
     RecursionError,  # of JSON that nests without end
     errors.SafetensorsParsingError,
     HubAnswerError,

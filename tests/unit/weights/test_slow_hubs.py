@@ -120,6 +120,17 @@ def test_an_answer_of_the_hub_has_a_bound(
         assert said in resolve(monkeypatch, url).message
 
 
+@pytest.mark.parametrize(
+    "body", [b"[1]", b"5", b"null", b'"x"'], ids=["list", "number", "null", "text"]
+)
+def test_an_answer_that_is_not_a_mapping_is_not_the_hub(
+    monkeypatch: pytest.MonkeyPatch, body: bytes
+) -> None:
+    answer = answer_whole("200 OK", body, "Content-Type: application/json", "Connection: close")
+    with serve(answer, b"", gap=-1) as url:
+        assert f"what answers at {url} is not the Hub" in resolve(monkeypatch, url).message
+
+
 @pytest.mark.parametrize("digits", ["9" * 5000, "²", "soon", "-1"])
 def test_an_odd_time_to_wait_is_passed_over(digits: str) -> None:
     error: Any = Exception()

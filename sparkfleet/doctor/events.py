@@ -84,7 +84,11 @@ class LineTimes:
 
     @functools.cached_property
     def _first(self) -> str:
-        begins = map(self._read_begin, range(len(self._ends)))
+        clock = _CLOCK.search(self._log)
+        if clock is None:
+            return UNKNOWN_TIME
+        line = bisect.bisect_left(self._ends, clock.start())
+        begins = map(self._read_begin, range(line, len(self._ends)))
         return next(filter(None, map(_parse_time, begins)), UNKNOWN_TIME)
 
     def _read_begin(self, index: int) -> str:

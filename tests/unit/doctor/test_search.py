@@ -208,3 +208,10 @@ def test_of_equal_exceptions_the_last_is_the_reason_and_of_tools_the_first(
     error = find_first_error("\n".join(["begin", *[repeated] * 3, "", *[repeated] * 2, "end"]))
     assert error is not None
     assert (error.line, error.text) == (line, repeated)
+
+
+@pytest.mark.parametrize(("at", "time"), [(0, "11-29 01:02:03"), (3, "11-29 01:02:03")])
+def test_a_line_before_the_first_time_has_that_one(at: int, time: str) -> None:
+    lines = ["begin", "took 01:02:03", "2026-11-29 01:02:03 loading", "no time"]
+    assert LineTimes("\n".join(lines)).find_time(at) == time
+    assert LineTimes("begin\ntook 01:02:03").find_time(0) == events.UNKNOWN_TIME

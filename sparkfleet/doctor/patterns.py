@@ -12,6 +12,7 @@ _WITH_BREAKS = ("CATEGORY_SPACE", "CATEGORY_NOT_DIGIT", "CATEGORY_NOT_WORD")
 _REPEATS = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 _SHORTEST_NEEDLE = 4  # characters
 ENDLESS = float("inf")
+_LETTER = re.compile("[a-z]")
 
 
 def _parse(pattern: str) -> Iterable[Any]:
@@ -30,12 +31,14 @@ def compile_pattern(pattern: str) -> re.Pattern[str]:
 def find_needles(pattern: str) -> frozenset[str]:
     """Return words of which each match of `pattern` has one, in lower case; empty if unknown.
 
-    Searching a large log for words takes a tenth of the time of its regular expressions.
+    Searching a large log for words takes a tenth of the time of its regular expressions. Each has
+    an ASCII letter: an index of lines knows no other signs.
     """
     try:
-        return _find_required(_parse(pattern)) or frozenset()
+        needles = _find_required(_parse(pattern)) or frozenset()
     except (ImportError, AttributeError):
         return frozenset()
+    return needles if all(map(_LETTER.search, needles)) else frozenset()
 
 
 @functools.cache

@@ -13,7 +13,7 @@ import pytest
 from sparkfleet.doctor import events, line_index, matcher, search
 from sparkfleet.doctor.events import LineTimes, SearchText, join_entries, read_entries
 from sparkfleet.doctor.line_index import LineIndex
-from sparkfleet.doctor.patterns import ENDLESS, compile_pattern, count_breaks
+from sparkfleet.doctor.patterns import ENDLESS, compile_pattern, count_breaks, find_needles
 from sparkfleet.doctor.reasons import find_first_error
 from sparkfleet.doctor.signatures import SIGNATURES, row
 from tests.gb10 import OUTPUTS
@@ -215,3 +215,12 @@ def test_a_line_before_the_first_time_has_that_one(at: int, time: str) -> None:
     lines = ["begin", "took 01:02:03", "2026-11-29 01:02:03 loading", "no time"]
     assert LineTimes("\n".join(lines)).find_time(at) == time
     assert LineTimes("begin\ntook 01:02:03").find_time(0) == events.UNKNOWN_TIME
+
+
+@pytest.mark.parametrize("pattern", [r"\.0/24", "(?:error|=====)", "éééé"])
+def test_a_pattern_whose_words_have_no_letters_is_searched_everywhere(pattern: str) -> None:
+    assert find_needles(pattern) == frozenset()
+    searched = join_entries(read_entries(f"{FILLER}\nroute 10.0.0.0/24 ===== éééé\n{FILLER}"))
+    index = LineIndex(searched.pieces, find_needles(pattern))
+    (match,) = search.search_pieces(pattern, searched, index, None)
+    assert searched.find_piece(match.start()) == 1

@@ -132,10 +132,8 @@ ROWS = (
             "target_modules), and start without lora-modules to see whether the model itself "
             "serves. Merged into the model, the adapter needs no support."
         ),
-        source="vLLM's lora, 0.28.0",
+        source="vllm-project/vllm#30690; vLLM's lora, 0.28.0",
         role=FailureRole.SYMPTOM,
-        reported=False,
-        recorded=False,
         fallback=True,
         sample=(
             '  File "/x/vllm/lora/model_manager.py", line 9, in activate_adapter\n'
@@ -157,10 +155,8 @@ ROWS = (
             "and tool-call-parser, reasoning-parser and chat-template in vllm_args; a newer image "
             "may not have the error."
         ),
-        source="vLLM's renderers, multimodal and v1/structured_output, 0.28.0",
+        source="vllm-project/vllm#32213; vllm-project/vllm#32436",
         role=FailureRole.SYMPTOM,
-        reported=False,
-        recorded=False,
         fallback=True,
         sample=(
             '  File "/x/vllm/multimodal/parse.py", line 9, in parse\n'
@@ -178,10 +174,8 @@ ROWS = (
             "kv-transfer-config from vllm_args, and add them again one by one, or use a newer "
             "image."
         ),
-        source="vLLM's v1/core, 0.28.0",
+        source="eugr/spark-vllm-docker#296; vllm-project/vllm PR#41834",
         role=FailureRole.SYMPTOM,
-        reported=False,
-        recorded=False,
         fallback=True,
         sample=(
             '  File "/x/vllm/v1/core/single_type_kv_cache_manager.py", line 9, in allocate\n'
@@ -202,10 +196,8 @@ ROWS = (
             "Start with `enforce-eager: true`, then without speculative-config and LoRA, to see "
             "which part fails, and use the image that the model's card names."
         ),
-        source="vLLM's v1/worker and model_executor/models, 0.28.0",
+        source="vllm-project/vllm PR#18435; vllm-project/vllm PR#12449",
         role=FailureRole.SYMPTOM,
-        reported=False,
-        recorded=False,
         fallback=True,
         sample=(
             '  File "/x/vllm/v1/worker/gpu_model_runner.py", line 9, in sample_tokens\n'

@@ -135,14 +135,13 @@ ROWS = (
     ),
     Signature(
         id="kv-cache-needs-fp8",
-        pattern=(r"only supports fp8 kv-cache format for now, got (?P<have>\w{1,20})"),
+        pattern=r"only supports fp8 kv-cache(?: format for now)?, got (?P<have>\w{1,20})",
         cause="This model's attention needs an FP8 KV cache, and kv-cache-dtype is {have}.",
         fix=(
             "Set kv-cache-dtype: fp8 in vllm_args; if it is set, a draft of speculative-config "
             "does not get it: remove speculative-config or use a newer image."
         ),
-        source="1CatAI/1Cat-vLLM#298; vLLM's models/deepseek_v4/attention.py, 0.28.0",
-        rare="It concerns DeepSeek-V4 alone.",
+        source="1CatAI/1Cat-vLLM#298; vllm-project/vllm#47174",
         leads_to=("engine-start-failed", "model-not-built"),
         sample="AssertionError: DeepseekV4 only supports fp8 kv-cache format for now, got auto",
         near_miss="Using fp8 data type to store kv cache",

@@ -81,6 +81,7 @@ ROWS = (
         pattern=(
             r"Speculative [Dd]ecoding with draft models? (?:or parallel drafting )?does not "
             r"support (?:M-RoPE|multimodal)"
+            r"|[Ss]peculative decoding with draft model is not supported"
             r"|Attention metadata for layer \S{1,120} does not have non-causal support"
             r"|Unsupported attention metadata type for speculative decoding"
             r"|Unsupported model_type \S{1,60} for \w{1,20} speculator"
@@ -91,9 +92,7 @@ ROWS = (
             "Set another attention-backend in vllm_args (FLASH_ATTN, TRITON_ATTN), use a newer "
             "image, or remove speculative-config."
         ),
-        source="vLLM's v1/spec_decode/llm_base_proposer.py and dflash.py, 0.28.0",
-        reported=False,
-        recorded=False,
+        source="vllm-project/vllm-ascend#14453; vllm-project/vllm#31883",
         leads_to=("config-invalid", "engine-start-failed"),
         sample=(
             "NotImplementedError: Speculative Decoding with draft models or parallel drafting does "

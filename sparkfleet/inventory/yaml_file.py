@@ -68,8 +68,6 @@ def read_variables(node: Node, tree: InventoryTree, *, noted: bool = True) -> Va
 
 def _find_encrypted(node: Node) -> Node | None:
     """Return the first text of ansible-vault in a value."""
-    if VAULT not in node.source.text:
-        return None
     if isinstance(node, Map):
         found = (_find_encrypted(value) for _, value in node.items())
         return next(filter(None, found), None)

@@ -12,7 +12,9 @@ import pytest
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory import loading, tree
+from sparkfleet.inventory import loading, tree, yaml_file
+from sparkfleet.yaml import source
+from sparkfleet.yaml.nodes import Map, Scalar
 
 ROOT = Path(__file__).parents[3]
 
@@ -168,6 +170,26 @@ def test_no_garbage_is_collected_while_an_inventory_is_read(
     inventory.load_inventory([str(path)])
     assert collected == [False]
     assert gc.isenabled()
+
+
+def test_the_text_of_a_file_is_not_searched_for_each_variable() -> None:
+    """An inventory of 43,000 hosts took 23 s: its text was searched for each of their variables."""
+    searches: list[object] = []
+
+    class CountedText(str):
+        __slots__ = ()
+
+        def __contains__(self, piece: object) -> bool:
+            searches.append(piece)
+            return super().__contains__(str(piece))
+
+    text = CountedText("x: 1")
+    where = source.Source(file="f.yml", text=text, lines=("x: 1",))
+    key = Scalar(source=where, line=1, col=1, value="x")
+    value = Scalar(source=where, line=1, col=4, value=1)
+    node = Map(source=where, line=1, col=1, entries={"x": (key, value)})
+    assert yaml_file.read_variables(node, tree.InventoryTree())["x"].data == 1
+    assert searches == []
 
 
 def test_garbage_is_collected_again_after_an_inventory_is_refused(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ import pytest
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.host.memory_guard import parse_guard
 from sparkfleet.model import Host
-from sparkfleet.onhost.shared import answers, deployment_record
+from sparkfleet.onhost.shared import answers, deployment_record, writing
 from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.remote.local import LocalConnection
 from tests.variations import keep_some
@@ -278,6 +278,18 @@ def test_a_link_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / CLUSTER).symlink_to(tmp_path / "elsewhere")
     assert "is a symbolic link" in _hold(tmp_path)["error"]
+
+
+def test_a_file_that_is_put_in_the_way_meanwhile_is_not_written_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planted = tmp_path / "planted"
+    planted.write_text("")
+    (tmp_path / "nccl.env.new").symlink_to(planted)
+    monkeypatch.setattr(Path, "unlink", lambda *_, **__: None)  # it is there again at once
+    with pytest.raises(FileExistsError):
+        writing.replace_file(tmp_path / "nccl.env", "VLLM_API_KEY=secret", 0o600)
+    assert planted.read_text() == ""
 
 
 def test_a_file_that_was_put_in_the_way_is_not_written_to(tmp_path: Path) -> None:

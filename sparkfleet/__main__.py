@@ -15,14 +15,17 @@ UNWRITTEN = 5  # this machine could not write what was asked for
 def main(binary: str = "sparkfleet") -> None:
     """Run the command line; the exit status is right even when the reader of the output left."""
     command_name.set_program_name(binary)
-    output_streams.protect_standard_streams()
     code = _run_for_exit_code(binary)
     gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
+    # An interrupt within `exec`, as dataclasses call it, makes CPython end by that signal although
+    # it was caught; the next text that runs clears that (run_eval_code_obj in Python/pythonrun.c).
+    exec("")  # noqa: S102
     sys.exit(UNWRITTEN if output_streams.flush_streams() and not code else code)
 
 
 def _run_for_exit_code(binary: str) -> int | str | None:
     try:
+        output_streams.protect_standard_streams()
         _run_command_line(binary)
     except SystemExit as ended:
         return ended.code

@@ -77,14 +77,23 @@ def test_closed_descriptors_are_not_given_to_files() -> None:
     assert subprocess.run(["sh", "-c", words], check=False).returncode > output_streams.ERRORS
 
 
-def test_an_interrupt_while_modules_load_ends_with_130() -> None:
-    code = (
+@pytest.mark.parametrize(
+    "interrupt", ["raise KeyboardInterrupt", "exec('raise KeyboardInterrupt')"], ids=["", "in exec"]
+)
+def test_an_interrupt_while_modules_load_ends_with_130(interrupt: str, tmp_path: Path) -> None:
+    (tmp_path / "command.py").write_text(
         "import sys, sparkfleet.__main__ as main\n"
-        "def interrupted(_): raise KeyboardInterrupt\n"
+        f"def interrupted(_): {interrupt}\n"
         "main._run_command_line = interrupted\n"
         "main.main()"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "command"],
+        env={**os.environ, "PYTHONPATH": f"{CHECKOUT}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert (done.returncode, done.stderr) == (130, "interrupted\n")
 
 

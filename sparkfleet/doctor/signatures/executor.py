@@ -191,8 +191,7 @@ ROWS = (
             "vllm.entrypoints.openai.api_server`, which ignores it."
         ),
         fix="Start it with `vllm serve --headless`, as `{task:cluster.up}` does.",
-        source="vllm-project/vllm PR#36875",
-        rare="`vllm serve --headless` does not come here; few start a second host otherwise.",
+        source="vllm-project/vllm PR#36875; pasta-paul/dsv4-flash-w4a16-fp8",
         leads_to=("engine-start-failed",),
         sample="AssertionError: collective_rpc should not be called on follower node",
         near_miss="Launching vLLM headless multiproc executor, with head node 10.0.0.1:29501",

@@ -280,7 +280,6 @@ ROWS = (
             "no-enable-prefix-caching: true."
         ),
         source="vllm-project/vllm PR#36734; vllm-project/vllm#36697",
-        rare="Only releases from 0.17 to 0.26 have it.",
         leads_to=("config-invalid", "engine-start-failed"),
         sample=(
             "Assertion failed, In Mamba cache align mode, block_size (2096) must be <= "

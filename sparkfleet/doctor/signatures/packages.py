@@ -169,8 +169,7 @@ ROWS = (
             "Use a newer image, or the image that the model's card names. A model that was "
             "fine-tuned must have the architectures of its original in config.json."
         ),
-        source="vllm-project/vllm#15411; vLLM's model_executor/models/registry.py, 0.28.0",
-        rare="Newer releases serve most classes by transformers.",
+        source="vllm-project/vllm#15411; vllm-project/vllm#18516",
         leads_to=("engine-start-failed", "config-invalid"),
         sample=(
             "ValueError: Qwen2_5_VLModel has no vLLM implementation and the Transformers "
@@ -206,8 +205,7 @@ ROWS = (
             "CUDA_HOME in vllm_env to a newer toolkit in it. VLLM_USE_FLASHINFER_SAMPLER: 0 in "
             "vllm_env avoids FlashInfer's sampler."
         ),
-        source="flashinfer-ai/flashinfer#1532",
-        rare="Most toolkits that are too old fail at the architecture before.",
+        source="flashinfer-ai/flashinfer#1532; Dao-AILab/flash-attention#1750",
         leads_to=("engine-start-failed", "jit-build-failed"),
         sample="nvcc fatal   : Unknown option '-static-global-template-stub=false'",
         near_miss="nvcc fatal   : Unsupported gpu architecture 'compute_121a'",

@@ -283,9 +283,8 @@ ROWS = (
             "Start a program with the mpirun of the MPI that it was built with, on all hosts the "
             "same; first `mpirun -hosts A,B hostname`."
         ),
-        source="NVIDIA/nccl-tests#92",
+        source="NVIDIA/nccl-tests#92; mpi4py/mpi4py#281",
         role=FailureRole.SYMPTOM,
-        rare="It is a message of MPICH; what runs on Sparks is built with Open MPI.",
         sample=(
             "Abort(3712399) on node 0 (rank 0 in comm 0): Fatal error in PMPI_Init: Other MPI "
             "error, error stack:"

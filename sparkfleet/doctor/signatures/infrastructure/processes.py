@@ -140,9 +140,8 @@ ROWS = (
             "Find the first error of all engines and hosts; with several hosts, "
             "data-parallel-address and data-parallel-rpc-port must be open from each worker."
         ),
-        source="vllm-project/vllm-ascend#9317; vLLM's v1/engine/core.py, 0.32.0",
+        source="vllm-project/vllm-ascend#9317; thegodloy-jpg/wings-control",
         role=FailureRole.SYMPTOM,
-        rare="An engine alone gives up so; in most reports the one that failed first is shown.",
         leads_to=("engine-start-failed",),
         sample="RuntimeError: Did not receive response from front-end process within 5 minutes",
         near_miss="HELLO from local core engine process 0.",

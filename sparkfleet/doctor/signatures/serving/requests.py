@@ -135,8 +135,7 @@ ROWS = (
             "or set another backend in structured-outputs-config of vllm_args (xgrammar, guidance, "
             "outlines): each knows other parts of JSON Schema."
         ),
-        source="z-lab/paroquant#31; vLLM's v1/structured_output, 0.28.0",
-        rare="The client sees the message, and the engine's log often does not.",
+        source="z-lab/paroquant#31; vllm-project/vllm#16321",
         fallback=True,
         leads_to=("request-not-served",),
         sample="ValueError: Grammar error: Unknown format: uri",
@@ -178,8 +177,7 @@ ROWS = (
             "For embeddings, ranking and scores set runner: pooling in vllm_args (with convert: "
             "embed or classify for a model that writes text); for text remove runner and convert."
         ),
-        source="QwenLM/Qwen3-Embedding#12; vLLM's entrypoints/openai/api_server.py, 0.10.2",
-        rare="The client sees the message, and the engine's log often does not.",
+        source="QwenLM/Qwen3-Embedding#12; QwenLM/Qwen3-VL#988",
         fallback=True,
         leads_to=("request-not-served", "step-failed"),
         sample="The model does not support Embeddings API",

@@ -46,8 +46,7 @@ ROWS = (
             "Use a draft that was made for this model (its card names one), or set "
             "use_heterogeneous_vocab: true in speculative-config where this vLLM has it."
         ),
-        source="vllm-project/vllm#5203; vLLM's config/speculative.py, 0.28.0",
-        rare="Newer releases say it in other words than those of the only report.",
+        source="vllm-project/vllm#5203; vllm-project/vllm#14939",
         leads_to=("config-invalid", "engine-start-failed"),
         sample=(
             "ValueError: Target and draft model should have the same vocabulary size. Target model "
@@ -57,18 +56,19 @@ ROWS = (
     ),
     Signature(
         id="draft-mask-token",
-        pattern=r"[Ff]or parallel drafting, the draft model config must have",
+        pattern=(
+            r"[Ff]or parallel drafting, the draft model config must have"
+            r"|[Mm]odel config must specify `dflash_config\.mask_token_id`"
+        ),
         cause=(
-            "The draft's config.json does not name the token that stands for a word not yet "
-            "guessed (mask_token_id): it was made for another method."
+            "The config.json of the draft, or of a model that brings its own, names no token for "
+            "what is not yet guessed (mask_token_id), or not in a way that this vLLM knows."
         ),
         fix=(
-            "Use a draft of the method that speculative-config names (dflash, dspark, pard), or "
-            "remove parallel_drafting from it."
+            "Use a checkpoint that has a draft of the method in speculative-config (dflash, "
+            "dspark, pard), or the image that its card names, or remove speculative-config."
         ),
-        source="vLLM's v1/spec_decode/llm_base_proposer.py, 0.28.0",
-        reported=False,
-        recorded=False,
+        source="eugr/spark-vllm-docker#378; zmarty/model-scripts-rtx-pro-6000",
         leads_to=("engine-start-failed",),
         sample=(
             "ValueError: For parallel drafting, the draft model config must have "
@@ -103,7 +103,7 @@ ROWS = (
     Signature(
         id="speculation-above-batch",
         pattern=(
-            r"max_num_scheduled_tokens is set to -?\d{1,9}\b.{0,80}does not allow any tokens"
+            r"max_num_scheduled_tokens is set to (?:-\d|\d{1,9}\b.{0,80}does not allow any tokens)"
             r"|enough slots to schedule a token and support the speculative decoding"
             r"|Consider increasing max_num_batched_tokens or decreasing num_speculative_tokens"
         ),
@@ -115,8 +115,7 @@ ROWS = (
             "Raise max-num-batched-tokens above max-num-seqs times num_speculative_tokens in "
             "vllm_args, or lower max-num-seqs or num_speculative_tokens."
         ),
-        source="vllm-project/vllm#50708; vLLM's config/vllm.py, 0.28.0",
-        rare="Few drafts guess as many tokens as DFlash.",
+        source="vllm-project/vllm#50708; albond/DGX_Spark_Qwen3.5-122B-A10B-AR-INT4",
         leads_to=("config-invalid",),
         sample=(
             "max_num_scheduled_tokens is set to -1792 based on the speculative decoding settings, "
@@ -130,22 +129,23 @@ ROWS = (
             r"PP\+async expects sampled_token_ids to have shape"
             r"|[Ss]peculative decoding is not (?:yet )?supported with pipeline parallelism"
             r"|[Pp]ipeline parallelism is not supported (?:yet )?with speculative decoding"
+            r"|'GPUModelRunner' object has no attribute 'drafter'"
         ),
         cause="This vLLM cannot speculate and divide the model by --pp at once.",
-        fix="Use `--tp` instead of --pp, or remove speculative-config.",
-        source="vllm-project/vllm#49355",
-        rare="The combination is new; older releases refused it in other words.",
+        fix="Use `--tp` instead of --pp, or remove speculative-config, or try a newer image.",
+        source="vllm-project/vllm#49355; vllm-project/vllm PR#49442",
         sample=(
             "RuntimeError: Worker failed with error 'PP+async expects sampled_token_ids to have "
             "shape [num_reqs, 1]'"
         ),
-        near_miss="Asynchronous scheduling is enabled.",
+        near_miss="'GPUModelRunner' object has no attribute 'attn_metadata_builder'",
     ),
     Signature(
         id="speculation-of-hybrid-model",
         pattern=(
             r"assert \(?m\.num_reqs \* \(self\.num_spec \+ 1\) <= m\.num_actual_tokens"
             r"|assert num_required_blocks > len\(req_blocks\)"
+            r"|num_required_blocks \d{1,9} < len\(req_blocks\) \d"
         ),
         cause=(
             "This vLLM miscounts the tokens or blocks of a model that mixes attention with Mamba "
@@ -155,8 +155,7 @@ ROWS = (
             "Use another num_speculative_tokens, no-enable-prefix-caching: true, or a newer image; "
             "without speculative-config the model serves."
         ),
-        source="vllm-project/vllm#25647; vllm-project/vllm#43382",
-        rare="Reports show pictures of it.",
+        source="vllm-project/vllm#25647; vllm-project/vllm#43382; vllm-project/vllm#39271",
         leads_to=("engine-start-failed", "kv-cache-not-planned", "step-failed", "kernel-failed"),
         sample="    assert num_required_blocks > len(req_blocks)\nAssertionError",
         near_miss="num_required_blocks=3 req_blocks=4",
@@ -176,8 +175,7 @@ ROWS = (
             "Remove cudagraph_capture_sizes from vllm_args, or choose num_speculative_tokens so "
             "that it plus one is a multiple of --tp."
         ),
-        source="vllm-project/vllm PR#29036; vLLM's config/compilation.py, 0.28.0",
-        rare="It needs sequence parallelism or a list of sizes, which few use.",
+        source="vllm-project/vllm PR#29036; vllm-project/vllm PR#28315",
         leads_to=("config-invalid", "engine-start-failed"),
         sample=(
             "ValueError: Can't determine cudagraph shapes that are both a multiple of 3 "
@@ -196,8 +194,7 @@ ROWS = (
             "Remove cudagraph_mode from compilation-config in vllm_args, or set it to PIECEWISE; "
             "another attention-backend may support {mode}."
         ),
-        source="vllm-project/vllm PR#23200; vLLM's config/compilation.py, 0.28.0",
-        rare="vLLM itself chooses another mode unless one was asked for.",
+        source="vllm-project/vllm PR#23200; vllm-project/vllm#36203",
         leads_to=("config-invalid", "engine-start-failed"),
         sample=(
             "ValueError: CUDAGraphMode.FULL is not supported with CutlassMLAMetadataBuilder "
@@ -217,8 +214,7 @@ ROWS = (
             "speculative-config, which gets the same options."
         ),
         fix="Remove enable-expert-parallel or speculative-config from vllm_args.",
-        source="vllm-project/vllm-ascend PR#15354; vLLM's config/model.py, 0.28.0",
-        rare="The message is clear, and few report it.",
+        source="vllm-project/vllm-ascend PR#15354; vllm-project/vllm PR#56930",
         leads_to=("config-invalid",),
         sample=(
             "Value error, Number of experts in the model must be greater than 0 when expert "

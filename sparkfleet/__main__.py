@@ -19,7 +19,7 @@ def main(binary: str = "sparkfleet") -> None:
     gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
     # An interrupt within `exec`, as dataclasses call it, makes CPython end by that signal although
     # it was caught; the next text that runs clears that (run_eval_code_obj in Python/pythonrun.c).
-    exec("")  # noqa: S102
+    exec("")  # noqa: S102 - runs nothing
     sys.exit(UNWRITTEN if output_streams.flush_streams() and not code else code)
 
 

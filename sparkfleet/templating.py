@@ -138,7 +138,7 @@ def render_file(path: Path, variables: Mapping[str, Any], *, html: bool = False)
 
     With `html`, each value is escaped for HTML.
     """
-    text = source.read_source_file(path, error=TemplateError)
+    text = source.read_source_file(path, error=TemplateError, html=True)
     try:
         with open_budget():
             template = _compile_template(text.text, html=html)

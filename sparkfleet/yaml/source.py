@@ -42,8 +42,13 @@ class Source:
         return Where(file=self.file, line=line, col=col, excerpt=excerpt)
 
 
-def read_source_file(path: str | Path, *, error: type[InputError] = InputError) -> Source:
-    """Return the text of the file at `path`; raises `error` where it cannot be read as text."""
+def read_source_file(
+    path: str | Path, *, error: type[InputError] = InputError, html: bool = False
+) -> Source:
+    """Return the text of the file at `path`; raises `error` where it cannot be read as text.
+
+    With `html` it may be a page of HTML, as a template can be.
+    """
     try:
         refuse_endless_file(Path(path))
         with Path(path).open("rb") as file:
@@ -51,16 +56,21 @@ def read_source_file(path: str | Path, *, error: type[InputError] = InputError) 
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or failure
         raise error(f"cannot be read: {reason}", where=Where(file=str(path))) from failure
-    return decode_source(content, file=str(path), error=error)
+    return decode_source(content, file=str(path), error=error, html=html)
 
 
 def decode_source(
-    content: str | bytes, *, file: str, error: type[InputError] = InputError
+    content: str | bytes, *, file: str, error: type[InputError] = InputError, html: bool = False
 ) -> Source:
     """Return `content` as a source; raises `error` if it is binary, not UTF-8 or above 1 MB."""
     if len(content) > MAX_BYTES:
         raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
-    _refuse_other_content(content.encode() if isinstance(content, str) else content, file, error)
+    encoded = content.encode() if isinstance(content, str) else content
+    _refuse_other_content(encoded, file, error)
+    if not html and HTML.match(encoded):
+        problem = "is a page of HTML, not the file itself"
+        where = Where(file=file, line=1, col=1)
+        raise error(problem, where=where, hint="download the raw file")
     text = content if isinstance(content, str) else _decode_utf8(content, file, error)
     text = text.removeprefix("\ufeff")
     source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))
@@ -85,9 +95,6 @@ def _refuse_other_content(content: bytes, file: str, error: type[InputError]) ->
     if content.startswith(LFS):
         problem = "is a pointer of Git LFS, not the file itself"
         raise error(problem, where=where, hint="in its folder: git lfs pull")
-    if HTML.match(content):
-        problem = "is a page of HTML, not the file itself"
-        raise error(problem, where=where, hint="download the raw file")
     if content.startswith(UTF_16):
         problem = "is text in UTF-16, not in UTF-8"
         raise error(problem, where=where, hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file} > NEW")

@@ -180,3 +180,8 @@ def test_any_text_is_rendered_or_refused(value: Any) -> None:
         except TemplateError as refusal:
             rendered = refusal.message
     assert holds_template(value) or rendered == value
+
+
+def test_a_template_may_be_a_page_of_html(tmp_path: Path) -> None:
+    (tmp_path / "page.j2").write_text("<!DOCTYPE html>\n<title>{{ name }}</title>\n")
+    assert render_file(tmp_path / "page.j2", {"name": "a"}).endswith("<title>a</title>\n")

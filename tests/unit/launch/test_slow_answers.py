@@ -9,7 +9,6 @@ import contextlib
 import os
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -36,26 +35,25 @@ ANSWERS = {
 @contextlib.contextmanager
 def serve_answer(first: bytes, piece: bytes, *, gap: float = PATIENCE / 10) -> Iterator[str]:
     """Serve `first`, then `piece` again and again until the client leaves; yield the URL."""
+    ended = threading.Event()
+
+    def send(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.recv(65536)
+            client.sendall(first)
+            while not ended.wait(gap):
+                client.sendall(piece)
+
+    def accept() -> None:
+        with contextlib.suppress(OSError):
+            while True:
+                client, _ = server.accept()
+                threading.Thread(target=send, args=(client,), daemon=True).start()
+
     with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=_accept, args=(server, first, piece, gap), daemon=True).start()
+        threading.Thread(target=accept, daemon=True).start()
         yield f"http://127.0.0.1:{server.getsockname()[1]}"
-
-
-def _accept(server: socket.socket, first: bytes, piece: bytes, gap: float) -> None:
-    with contextlib.suppress(OSError):
-        while True:
-            client, _ = server.accept()
-            work = threading.Thread(target=_send, args=(client, first, piece, gap), daemon=True)
-            work.start()
-
-
-def _send(client: socket.socket, first: bytes, piece: bytes, gap: float) -> None:
-    with client, contextlib.suppress(OSError):
-        client.recv(65536)
-        client.sendall(first)
-        while True:
-            client.sendall(piece)
-            time.sleep(gap)
+        ended.set()
 
 
 @pytest.fixture(params=list(ANSWERS.values()), ids=list(ANSWERS))

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import constants
@@ -118,7 +119,7 @@ def test_the_end_of_a_rate_limit_is_waited_for(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr("sparkfleet.weights.hub.time.sleep", waited.append)
+    monkeypatch.setattr("sparkfleet.weights.hub.time", SimpleNamespace(sleep=waited.append))
     server.troubles += [Trouble(status=429, limit_ends=55), Trouble(status=429, retry_after=7)]
     assert hub.resolve_manifest(NAME).files
     assert waited == [55, 7]

@@ -125,17 +125,12 @@ ROWS = (
         ),
         cause="The message queue uses {ip}, the group {master}: one is not a fabric address.",
         fix="Set VLLM_HOST_IP on each host to its own fabric address.",
-        # Searched for "DP group leader" and "mq_connect_ip=" with another master_addr, in issues,
-        # pages and code: none that can be cited. Two of the sources are about SGLang's queue.
+        # Two of the sources are about SGLang's queue.
         source=(
             "vllm-project/vllm PR#35429; MiaAI-Lab/Qwen3.8-Flash-Next-Dual-DGX-Sparks#3; "
             "spark-arena/sparkrun PR#219"
         ),
         role=FailureRole.WARNING,
-        rare=(
-            "Logs in public show it for one host, with a loopback address, which is right there; "
-            "those of two hosts quote ZMQ's error (queue-address-not-here)."
-        ),
         near_miss=(
             "DP group leader: node_rank=0, node_rank_within_dp=0, master_addr=127.0.0.1, "
             "mq_connect_ip=172.22.0.2 (local), world_size=2, local_world_size=2"
@@ -216,12 +211,11 @@ ROWS = (
         pattern=r"^[ \t]{0,40}Speed: 100000Mb/s",
         cause="The port runs at 100 Gb/s: the switch negotiated it down.",
         fix="Fix the switch port to 200G-baseCR4, or set link_speed: 100000 if intended.",
-        source="NVIDIA/dgx-spark-playbooks nvidia/multi-sparks-through-switch/README.md",
-        role=FailureRole.WARNING,
-        rare=(
-            "A port at half its speed raises no error, and 100 Gb/s is the full speed of most "
-            "adapters in public reports: only a report on Sparks shows a fault."
+        source=(
+            "NVIDIA/dgx-spark-playbooks nvidia/multi-sparks-through-switch/README.md; "
+            "KoyoImai/dgx_spark_cluster2 Step006/README.md"
         ),
+        role=FailureRole.WARNING,
         near_miss="\tSpeed: 200000Mb/s",
     ),
     Signature(

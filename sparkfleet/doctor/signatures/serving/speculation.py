@@ -61,7 +61,7 @@ ROWS = (
             r"|[Mm]odel config must specify `dflash_config\.mask_token_id`"
         ),
         cause=(
-            "The config.json of the draft, or of a model that brings its own, names no token for "
+            "The config.json of the draft, or of a model that has its own, names no token for "
             "what is not yet guessed (mask_token_id), or not in a way that this vLLM knows."
         ),
         fix=(

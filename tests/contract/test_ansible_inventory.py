@@ -190,7 +190,7 @@ STRICTER = {
     "an address of two hosts": ("same-address-twice.yml", "have the same address 192.168.1.11"),
     "a head outside of sparks": ("head-outside.yml", "head 'nas' is not in the group `sparks`"),
     "a cluster of nobody": ("cluster-without-hosts.yml", "'spark7' matches no host"),
-    "an encrypted value": ("vaulted-value.yml", "ansible-vault encryption (!vault)"),
+    "an encrypted value of ours": ("vaulted-value.yml", "ansible-vault encryption (!vault)"),
     "group_vars both as file and as folder": ("two-files-one-group", "both exist"),
     "a priority where it has no effect": ("priority-in-group-vars", "has no effect"),
     "lists in lists in lists": ("nested-too-deep.yml", "nested more than 100 deep"),

@@ -53,6 +53,12 @@ def _check_depth(value: Any) -> None:
     raise ValueError(TOO_DEEP)
 
 
+def parse_digits(text: str) -> int | None:
+    """Return decimal digits as a number, or None where they are none, or too many of them."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    return int(text) if is_number else None
+
+
 def convert_integer(
     value: Any, *, minimum: float | None = None, maximum: float | None = None, strict: bool = False
 ) -> int:

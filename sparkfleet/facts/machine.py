@@ -10,7 +10,8 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from itertools import islice
 
-from sparkfleet.facts.readings import MOST_ENTRIES, Readings, parse_digits
+from sparkfleet.facts.readings import MOST_ENTRIES, Readings
+from sparkfleet.values import parse_digits
 
 KIB = 1024
 LISTENING = re.compile(r"^([0-9A-F]{8}|[0-9A-F]{32}):([0-9A-F]{4}) (\d+)(?: (\S+))?$", re.MULTILINE)

@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address
 
-from sparkfleet.facts.readings import Readings, parse_digits
+from sparkfleet.facts.readings import Readings
 from sparkfleet.facts.tools import parse_active_mtus, parse_ibdev2netdev, parse_rdma_link
+from sparkfleet.values import parse_digits
 
 RDMA = "/sys/class/infiniband"
 PCI = "/sys/bus/pci/devices"

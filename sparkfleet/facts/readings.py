@@ -77,9 +77,3 @@ def parse_hex_or_decimal(text: str) -> int | None:
     except ValueError:
         return None
     return number if abs(number) < MOST_COUNT else None
-
-
-def parse_digits(text: str) -> int | None:
-    """Return decimal digits as a number, or None where they are none, or too many of them."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
-    return int(text) if is_number else None

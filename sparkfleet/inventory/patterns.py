@@ -13,7 +13,7 @@ from sparkfleet.model import Host, Inventory, Value
 from sparkfleet.regular_expressions import SlowExpressionError, compile_regex, match_texts
 from sparkfleet.spelling import did_you_mean
 
-SUBSCRIPT = r"(.+)\[(?:(-?[0-9]+)|([0-9]+)[:-]([0-9]*))\]"
+SUBSCRIPT = r"(.+)\[(?:(-?[0-9]{1,18})|([0-9]{1,18})[:-]([0-9]{0,18}))\]"
 TERM = r"(?:[^\s:\[\]]|\[[^\]]*\])+"
 WITH_PORT = r"[^:\[\]]+:[0-9]+"
 WILD = frozenset(".?*[")

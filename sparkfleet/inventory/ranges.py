@@ -11,8 +11,8 @@ MAX_RANGES = 8  # in one name
 RANGE = r"\[(?:[a-z]:[a-z]|[0-9]+:[0-9]+)(?::[0-9]+)?\]"
 LABEL = rf"(?:\w|{RANGE})(?:[\w-]|{RANGE})*(?<![_-])"
 HOSTNAME = rf"{LABEL}(?:\.{LABEL})*"
-WITH_PORT = r"((?:[^:\[\]]|\[[^\]]*\])*):([0-9]+)"
-BRACKETED = r"\[(.+)\]:([0-9]+)"
+WITH_PORT = r"((?:[^:\[\]]|\[[^\]]*\])*):([0-9]{1,18})"
+BRACKETED = r"\[(.+)\]:([0-9]{1,18})"
 
 
 def expand_host_range(pattern: str) -> tuple[list[str], int | None]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from sparkfleet.facts.rdma import Hca
+from sparkfleet.values import parse_digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +47,7 @@ def parse_hca_filter(value: str) -> HcaFilter:
     for member in rest.removeprefix("=").split(","):
         name, _, port = member.strip().partition(":")
         if name:
-            members.append((name, int(port) if port.isdecimal() else None))
+            members.append((name, parse_digits(port)))
     return HcaFilter(members=tuple(members), exact=exact, exclude=exclude)
 
 

@@ -18,6 +18,7 @@ import time
 
 from sparkfleet.onhost.shared.labels import BEAT, FRAMES_MARK, SILENCE
 from sparkfleet.remote.channel import FLOODED, Channel, ChannelTimeoutError
+from sparkfleet.values import parse_digits
 
 HEADER = struct.Struct(">IcI")
 MOMENT = struct.Struct(">d")  # when a heartbeat was sent, which comes back
@@ -273,4 +274,5 @@ class Stream(Channel):
 
 
 def _parse_status(data: bytes) -> int:
-    return int(data) if data.isdigit() else LOST
+    status = parse_digits(data.decode(errors="replace"))
+    return LOST if status is None else status

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkfleet.errors import InventoryError
 from sparkfleet.remote.ssh_keywords import KEYWORDS, Treatment
+from sparkfleet.values import parse_digits
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -149,8 +150,8 @@ def _parse_ssh_arg(host: Host, name: str, value: str) -> dict[str, Any]:  # noqa
             return {"key_checking": "accept-new"}
         case "identityfile":
             return {"identity_files": (value,)}
-        case "port" if value.isdecimal() and int(value) in PORTS:
-            return {"port": int(value)}
+        case "port" if (port := parse_digits(value)) in PORTS:
+            return {"port": port}
         case "user" | "hostkeyalias" | "configfile" if value:
             return {FIELDS[name.lower()]: value}
         case "proxyjump" if (jumps := parse_jump_hosts(value)) is not None:

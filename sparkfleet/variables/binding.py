@@ -5,6 +5,8 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from sparkfleet.values import parse_digits
+
 PORT = 8090
 LOOPBACK = "127.0.0.1"
 
@@ -36,6 +38,7 @@ def parse_binding(text: str) -> Binding:
         address = ipaddress.ip_address(LOOPBACK if host == "localhost" else host)
     except ValueError:
         raise ValueError(f"expected an IP address and a port (got {text!r})") from None
-    if not (port.isascii() and port.isdecimal() and int(port) < 1 << 16):
+    number = parse_digits(port)
+    if number is None or number >= 1 << 16:
         raise ValueError(f"expected a port from 0 to 65535 (got {port!r})")
-    return Binding(address=str(address), port=int(port))
+    return Binding(address=str(address), port=number)

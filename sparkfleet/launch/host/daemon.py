@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkfleet.values import parse_digits
+
 WITH_PLATFORM = (28, 0)  # first Docker version with `save --platform`
 
 
@@ -63,4 +65,4 @@ def parse_daemon(cli: str, answer: Mapping[str, Any]) -> Daemon:
 def _parse_docker_version(version: str) -> tuple[int, ...]:
     major, _, rest = version.partition(".")
     minor = rest.partition(".")[0]
-    return tuple(int(part) if part.isdecimal() else 0 for part in (major, minor))
+    return tuple(parse_digits(part) or 0 for part in (major, minor))

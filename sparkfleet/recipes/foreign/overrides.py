@@ -15,6 +15,7 @@ from typing import Any
 from sparkfleet.errors import RecipeError, quote_value
 from sparkfleet.recipes.foreign.draft import RecipeDraft
 from sparkfleet.recipes.foreign.fields import FieldReader
+from sparkfleet.values import parse_digits
 from sparkfleet.yaml.nodes import Entry, List, Map, Node
 
 LAYERS = ("defaults", "env", "container")
@@ -98,8 +99,8 @@ def _describe_start(tree: Map) -> _Start:
 
 
 def _read_count(data: Any) -> int:
-    text = str(data)
-    return int(text) if text.isdecimal() and 0 < int(text) < 10_000 else 1
+    count = parse_digits(str(data)) or 1
+    return count if count < 10_000 else 1
 
 
 def _check_entry(name: str, item: Node) -> Map:

@@ -12,7 +12,7 @@ from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.recipes.foreign.draft import RecipeDraft
 from sparkfleet.recipes.foreign.placeholders import CommandTemplate, ExpandedWord
 from sparkfleet.recipes.foreign.words import Command, join_words, split_commands
-from sparkfleet.values import parse_json
+from sparkfleet.values import parse_digits, parse_json
 from sparkfleet.variables.secret import NAMES as SECRET
 from sparkfleet.vllm.options import (
     APPENDED,
@@ -190,8 +190,9 @@ def _put_revision(draft: RecipeDraft, value: Any, place: Node) -> None:
 
 
 def _put_port(draft: RecipeDraft, value: Any, place: Node) -> None:
-    if str(value).isdecimal() and int(value) != DEFAULT_PORT:
-        draft.set("vllm_port", int(value), place)
+    port = parse_digits(str(value))
+    if port is not None and port != DEFAULT_PORT:
+        draft.set("vllm_port", port, place)
 
 
 def _note_host(draft: RecipeDraft, value: Any, place: Node) -> None:

@@ -21,9 +21,10 @@ from sparkfleet.values import (
     convert_size,
     convert_string,
     convert_text,
+    parse_digits,
     parse_json,
 )
-from tests.source import list_nodes
+from tests.source import PACKAGE, list_nodes
 
 Convert = Callable[[], Any]
 
@@ -129,3 +130,24 @@ def test_json_is_parsed_by_one_function() -> None:
         "values.py",
         "regular_expressions.py",
     }  # the second reads its own program's answer
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("0", 0), ("8000", 8000), ("9" * 18, 10**18 - 1), ("9" * 19, None), ("9" * 5000, None)]
+    + [(text, None) for text in ("", "-1", "+1", "1.0", " 1", "1_0", "\u0663", "\u00b2")],
+    ids=lambda value: ascii(value)[:20],
+)
+def test_digits_are_a_number_of_a_usual_length(text: str, number: int | None) -> None:
+    assert parse_digits(text) == number
+
+
+def test_digits_are_read_by_one_function() -> None:
+    """Others forget that `int` refuses 5000 digits, which `isdecimal` takes."""
+    used = {
+        path.relative_to(PACKAGE).as_posix()
+        for path in PACKAGE.rglob("*.py")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if "int(" in line and ("isdecimal()" in line or "isdigit()" in line)
+    }
+    assert {name for name in used if not name.startswith(("onhost/", "lab/"))} == set()

@@ -408,3 +408,14 @@ def test_a_placeholder_that_names_itself_without_end_is_refused() -> None:
     template = CommandTemplate({"x": value}, strict=False, doubled=False)
     with pytest.raises(RecipeError, match="more than 1,000,000 characters"):
         template.expand(Word(raw="{x}", place=value))
+
+
+@pytest.mark.parametrize(
+    ("port", "taken"), [("8123", 8123), ("9" * 5000, None)], ids=["a port", "no port"]
+)
+def test_a_port_of_thousands_of_digits_is_none(
+    port: str, taken: int | None, tmp_path: Path
+) -> None:
+    path = tmp_path / "recipe.yaml"
+    path.write_text(SPARKRUN.replace("vllm serve {model}", f"vllm serve {{model}} --port {port}"))
+    assert _data(load_recipe(str(path)), "vllm_port") == taken

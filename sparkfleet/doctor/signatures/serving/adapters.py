@@ -43,23 +43,4 @@ ROWS = (
         sample="AssertionError: No supported LoRA modules found in NemotronHForCausalLM.",
         near_miss="LoRA is supported for this model",
     ),
-    Signature(
-        id="lora-places-full",
-        pattern=(
-            r"Number of requested (?:models|LoRAs) \(\d{1,9}\) is greater than the number of GPU "
-            r"(?:model|LoRA) slots \((?P<most>\d{1,9})\)|max_cpu_loras \(\d{1,9}\) must be >= "
-            r"max_loras \((?P<loras>\d{1,9})\)|No free (?:lora slots|LoRA slots|adapter slots\.)"
-        ),
-        cause="More adapters were asked for at once than vLLM keeps in memory.",
-        fix="Set max-loras, and max-cpu-loras at least as large, in vllm_args.",
-        source="vLLM's lora/worker_manager.py, lora/model_manager.py and config/lora.py, 0.28.0",
-        reported=False,
-        recorded=False,
-        leads_to=("config-invalid",),
-        sample=(
-            "RuntimeError: Number of requested LoRAs (5) is greater than the number of GPU LoRA "
-            "slots (4)."
-        ),
-        near_miss="Number of LoRAs: 4\nNo free adapter slots (max 4)",
-    ),
 )

@@ -40,7 +40,7 @@ def ask_in_time(question: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     if not answers:
-        raise HubAnswerError(f"gave no whole answer within {ANSWER_LIMIT:.0f} s")
+        raise HubAnswerError(f"did not answer in full within {ANSWER_LIMIT:.0f} s")
     return answers[0]
 
 

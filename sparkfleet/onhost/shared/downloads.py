@@ -83,11 +83,11 @@ def cut_connection(wire: socket.socket) -> None:
 
 
 class TimedConnection(Timed, http.client.HTTPConnection):
-    """One without TLS."""
+    """A timed connection without TLS."""
 
 
 class TimedTlsConnection(Timed, http.client.HTTPSConnection):
-    """One with TLS."""
+    """A timed connection with TLS."""
 
 
 class TimedHttp(urllib.request.HTTPHandler):

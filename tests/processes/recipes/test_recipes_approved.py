@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.commandline import UNREACHABLE, run_command
+from tests.shelf_repository import RECIPE, run_git
 from tests.variations import keep_some
 
 Call = Callable[..., str]
-RECIPE = """\
-recipe_version: "1"
-name: small
-container: vllm-node
-mods: [mods/fix]
-defaults: {port: 8000, max_model_len: 4096}
-command: |
-  vllm serve org/Small --port {port} --max-model-len {max_model_len}
-"""
 UP = ("cluster.up", "--solo", "-i", "hosts.yml", "--recipe")
 DIRECT = "theirs/recipes/small.yaml"
 ASKED = "not confirmed: code of others runs as root in the image"
 KNOWN = "and unchanged: "
 NOBODY = 4  # the exit code where it was approved: nothing answers there
-WHO = ("-c", "user.name=tester", "-c", "user.email=tester@example.invalid")
 
 
 @pytest.fixture
@@ -94,16 +84,15 @@ def test_a_check_approves_nothing(call: Call, state: Path) -> None:
 
 def test_another_commit_of_a_shelf_is_asked_about(call: Call, tmp_path: Path, state: Path) -> None:
     folder = tmp_path / "theirs"
-    git = ["git", *WHO, "-C", str(folder)]
     for words in (["init", "-q"], ["add", "."], ["commit", "-q", "-m", "first"]):
-        subprocess.run([*git, *words], check=True)
+        run_git(folder, *words)
     call("recipes.add", "theirs", "--name", "team")
     call(*UP, "team/small", "--yes", code=NOBODY)
     assert KNOWN in call(*UP, "team/small", code=NOBODY)
     (approval,) = json.loads(state.read_text()).values()
     assert approval["subject"].startswith("team/small: ")
     (folder / "recipes/small.yaml").write_text(RECIPE.replace("4096", "8192"))
-    subprocess.run([*git, "commit", "-q", "-a", "-m", "next"], check=True)
+    run_git(folder, "commit", "-q", "-a", "-m", "next")
     call("recipes.update", "team", "--yes")
     assert ASKED in call(*UP, "team/small", code=5)
 

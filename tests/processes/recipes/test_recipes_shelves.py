@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,27 +11,11 @@ import pytest
 
 from sparkfleet.recipes.shelves.snapshot import take_snapshot
 from tests.commandline import UNREACHABLE, run_command
+from tests.shelf_repository import RECIPE, run_git
 from tests.variations import keep_some
 
 Call = Callable[..., str]
-EUGR = """\
-recipe_version: "1"
-name: small
-container: vllm-node
-mods: [mods/fix]
-defaults: {port: 8000, max_model_len: 4096}
-command: |
-  vllm serve org/Small --port {port} --max-model-len {max_model_len}
-"""
 OWN = "description: A team's own\nvllm_model: org/Own\nengine_mods: [mods/fix]\n"
-WHO = ("-c", "user.name=tester", "-c", "user.email=tester@example.invalid")
-
-
-def _git(folder: Path, *words: str) -> str:
-    done = subprocess.run(
-        ["git", *WHO, "-C", str(folder), *words], capture_output=True, text=True, check=True
-    )
-    return done.stdout.strip()
 
 
 @pytest.fixture
@@ -54,30 +37,30 @@ def work(tmp_path: Path) -> Path:
     """Write a work tree with recipes and a mod, and a bare repository `team.git` next to it."""
     folder = tmp_path / "work"
     (folder / "recipes").mkdir(parents=True)
-    (folder / "recipes" / "small.yaml").write_text(EUGR)
+    (folder / "recipes" / "small.yaml").write_text(RECIPE)
     (folder / "recipes" / "own.yml").write_text(OWN)
-    (folder / "recipes" / "bad.yaml").write_text(EUGR.replace("name: small\n", ""))
+    (folder / "recipes" / "bad.yaml").write_text(RECIPE.replace("name: small\n", ""))
     (folder / "recipes" / "link.yaml").symlink_to("/etc/hostname")
     (folder / "mods" / "fix").mkdir(parents=True)
     (folder / "mods" / "fix" / "run.sh").write_text("echo patched\n")
     (folder / "README.md").write_text("not taken\n")
-    _git(tmp_path, "init", "-q", "-b", "main", str(folder))
-    _git(folder, "add", ".")
-    _git(folder, "commit", "-q", "-m", "first")
-    _git(tmp_path, "clone", "-q", "--bare", str(folder), "team.git")
-    _git(folder, "remote", "add", "origin", str(tmp_path / "team.git"))
+    run_git(tmp_path, "init", "-q", "-b", "main", str(folder))
+    run_git(folder, "add", ".")
+    run_git(folder, "commit", "-q", "-m", "first")
+    run_git(tmp_path, "clone", "-q", "--bare", str(folder), "team.git")
+    run_git(folder, "remote", "add", "origin", str(tmp_path / "team.git"))
     return folder
 
 
 def _publish(work: Path, text: str) -> str:
     (work / "recipes" / "small.yaml").write_text(text)
-    _git(work, "commit", "-q", "-a", "-m", "next")
-    _git(work, "push", "-q", "origin", "main")
-    return _git(work, "rev-parse", "HEAD")
+    run_git(work, "commit", "-q", "-a", "-m", "next")
+    run_git(work, "push", "-q", "origin", "main")
+    return run_git(work, "rev-parse", "HEAD")
 
 
 def test_a_shelf_is_listed_with_its_name_as_prefix(call: Call, work: Path) -> None:
-    commit = _git(work, "rev-parse", "HEAD")
+    commit = run_git(work, "rev-parse", "HEAD")
     text = call("recipes.add", "../team.git")
     assert f"added: shelf team at {commit[:12]} of ../team.git, 2 recipes" in text
     assert "not usable: recipes/bad.yaml:1:1: missing name" in text
@@ -99,7 +82,7 @@ def test_a_shelf_holds_recipes_and_mods_and_no_links(
 
 
 def test_a_recipe_of_a_shelf_says_so(call: Call, work: Path, tmp_path: Path) -> None:
-    commit = _git(work, "rev-parse", "HEAD")[:12]
+    commit = run_git(work, "rev-parse", "HEAD")[:12]
     call("recipes.add", "../team.git")
     text = " ".join(call("recipes.show", "team/own").split())
     assert f"shelf team at {commit} of ../team.git" in text
@@ -144,7 +127,7 @@ def test_a_mod_of_another_registry_is_taken_from_its_shelf(
     mod = "playbooks/shelves/eugr/files/mods/fix"
     text = " ".join(call("recipes.show", "other/far").split())
     assert f'engine_mods: ["{mod}"]' in text
-    commit = _git(work, "rev-parse", "HEAD")[:12]
+    commit = run_git(work, "rev-parse", "HEAD")[:12]
     assert f"shelf eugr at {commit}" in text
     (tmp_path / "project" / "hosts.yml").write_text(UNREACHABLE)
     words = ["cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "other/far"]
@@ -181,7 +164,7 @@ def test_code_of_a_shelf_is_not_started_without_a_yes(
 ) -> None:
     environment = "vllm_env: {KEY: \"{{ lookup('env', 'SECRET') }}\"}\n"
     (work / "recipes" / "own.yml").write_text(OWN + "engine_args: [--privileged]\n" + environment)
-    _publish(work, EUGR)
+    _publish(work, RECIPE)
     call("recipes.add", "../team.git")
     (tmp_path / "project" / "hosts.yml").write_text(UNREACHABLE)
     monkeypatch.setenv("SECRET", "a value")
@@ -194,7 +177,7 @@ def test_code_of_a_shelf_is_not_started_without_a_yes(
 
 def test_a_shelf_stays_at_its_commit_until_it_is_updated(call: Call, work: Path) -> None:
     call("recipes.add", "../team.git")
-    commit = _publish(work, EUGR.replace("4096", "8192"))
+    commit = _publish(work, RECIPE.replace("4096", "8192"))
     assert "--max-model-len: 4096" in call("recipes.show", "team/small")
     text = call("recipes.update", "team", "--check")
     assert "-defaults: {port: 8000, max_model_len: 4096}" in text
@@ -211,8 +194,8 @@ def test_a_shelf_stays_at_its_commit_until_it_is_updated(call: Call, work: Path)
 
 
 def test_a_revision_pins_a_shelf(call: Call, work: Path) -> None:
-    first = _git(work, "rev-parse", "HEAD")
-    _publish(work, EUGR.replace("4096", "8192"))
+    first = run_git(work, "rev-parse", "HEAD")
+    _publish(work, RECIPE.replace("4096", "8192"))
     call("recipes.add", "../team.git", "--name", "old", "--revision", first)
     assert "--max-model-len: 4096" in call("recipes.show", "old/small")
     text = call("recipes.add", "../team.git", "--revision", "none", code=5)
@@ -242,11 +225,11 @@ def test_a_folder_is_a_shelf_too(call: Call, work: Path, tmp_path: Path) -> None
     (plain / "a").mkdir(parents=True)
     (plain / "b").mkdir()
     for name in ("a", "b"):
-        (plain / name / "same.yaml").write_text(EUGR.replace("mods: [mods/fix]\n", ""))
+        (plain / name / "same.yaml").write_text(RECIPE.replace("mods: [mods/fix]\n", ""))
     call("recipes.add", "../plain")
     assert "org/Small" in call("recipes.show", "plain/a/same")
     commit = take_snapshot(str(plain)).commit
-    (plain / "a" / "same.yaml").write_text(EUGR)
+    (plain / "a" / "same.yaml").write_text(RECIPE)
     assert take_snapshot(str(plain)).commit != commit
     assert "a folder" not in call("recipes.update", "plain", "--check")
 

@@ -22,6 +22,7 @@ from sparkfleet.weights import hub, hub_client
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.hub_errors import parse_retry_after
 from tests.bounded import LIMIT, call_bounded
+from tests.doubles.slow_server import serve_pieces
 
 pytestmark = pytest.mark.usefixtures("isolated", "short_waits")
 
@@ -43,27 +44,10 @@ SLOW = {
 
 
 @contextlib.contextmanager
-def serve(first: bytes, piece: bytes, *, gap: float = PATIENCE / 10) -> Iterator[str]:
-    """Serve `first`, then `piece` again and again; with a `gap` below zero, end there."""
-    ended = threading.Event()
-
-    def send(client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            client.recv(65536)
-            client.sendall(first)
-            while gap >= 0 and not ended.wait(gap):
-                client.sendall(piece)
-
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = server.accept()
-                threading.Thread(target=send, args=(client,), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        ended.set()
+def serve(first: bytes, piece: bytes, *, gap: float | None = PATIENCE / 10) -> Iterator[str]:
+    """Serve `first` and pieces until the test ends; then wait for the questions given up."""
+    with serve_pieces(first, piece, gap=gap) as url:
+        yield url
     for thread in threading.enumerate():
         if thread.name == hub_client.THREAD:  # given up, and ended by now
             thread.join(LIMIT)
@@ -99,7 +83,7 @@ def test_a_hub_that_answers_too_slowly_is_given_up(
     monkeypatch.setattr(hub_client, "ANSWER_LIMIT", PATIENCE)
     with serve(*SLOW[kind]) as url:
         error = resolve(monkeypatch, url)
-        assert error.message == f"{url} gave no whole answer within 0 s, asked about o/m"
+        assert error.message == f"{url} did not answer in full within 0 s, asked about o/m"
 
 
 @pytest.mark.parametrize(
@@ -127,7 +111,7 @@ def test_an_answer_that_is_not_a_mapping_is_not_the_hub(
     monkeypatch: pytest.MonkeyPatch, body: bytes
 ) -> None:
     answer = answer_whole("200 OK", body, "Content-Type: application/json", "Connection: close")
-    with serve(answer, b"", gap=-1) as url:
+    with serve(answer, b"", gap=None) as url:
         assert f"what answers at {url} is not the Hub" in resolve(monkeypatch, url).message
 
 
@@ -157,7 +141,7 @@ def test_the_token_of_the_hub_follows_to_no_other_host(
         thread = threading.Thread(target=answer, daemon=True)
         thread.start()
         there = f"Location: http://127.0.0.1:{elsewhere.getsockname()[1]}/x"
-        with serve(answer_whole("302 Found", b"", there), b"", gap=-1) as url:
+        with serve(answer_whole("302 Found", b"", there), b"", gap=None) as url:
             ask(monkeypatch, url)
         thread.join(LIMIT)
     assert asked
@@ -178,7 +162,7 @@ def test_a_file_that_comes_byte_by_byte_is_given_up(
 def test_a_mirror_that_cuts_after_each_byte_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(time, "sleep", lambda _: None)
     part = BODY.replace(b"200 OK", b"206 Partial Content")
-    with serve(part + b"x", b"", gap=-1) as url:
+    with serve(part + b"x", b"", gap=None) as url:
         error = download(url, size=100)
     assert error.args[0] == "download of f failed: it cut the connection"
 
@@ -193,6 +177,6 @@ def test_a_mirror_that_cuts_after_each_byte_is_given_up(monkeypatch: pytest.Monk
     ids=["ftp", "file", "loop"],
 )
 def test_a_redirect_of_a_download_that_leads_nowhere_is_named(where: str, said: str) -> None:
-    with serve(answer_whole("302 Found", b"", f"Location: {where}"), b"", gap=-1) as url:
+    with serve(answer_whole("302 Found", b"", f"Location: {where}"), b"", gap=None) as url:
         error = download(url)
     assert said in error.args[0]

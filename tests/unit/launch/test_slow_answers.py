@@ -5,11 +5,11 @@ A program at the port of an endpoint, a gateway or a webhook can answer so.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
@@ -21,6 +21,7 @@ from sparkfleet.onhost.host import wait
 from sparkfleet.onhost.shared import vitals
 from sparkfleet.onhost.shared.vitals import AnswerBudget, ask_endpoint
 from tests.bounded import LIMIT, call_bounded
+from tests.doubles.slow_server import serve_pieces
 
 PATIENCE = 0.3  # s
 ANSWERS = {
@@ -32,28 +33,11 @@ ANSWERS = {
 }
 
 
-@contextlib.contextmanager
-def serve_answer(first: bytes, piece: bytes, *, gap: float = PATIENCE / 10) -> Iterator[str]:
-    """Serve `first`, then `piece` again and again until the client leaves; yield the URL."""
-    ended = threading.Event()
-
-    def send(client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            client.recv(65536)
-            client.sendall(first)
-            while not ended.wait(gap):
-                client.sendall(piece)
-
-    def accept() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = server.accept()
-                threading.Thread(target=send, args=(client,), daemon=True).start()
-
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        threading.Thread(target=accept, daemon=True).start()
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-        ended.set()
+def serve_answer(
+    first: bytes, piece: bytes, *, gap: float = PATIENCE / 10
+) -> AbstractContextManager[str]:
+    """Serve an answer whose pieces come well within the patience of a single read."""
+    return serve_pieces(first, piece, gap=gap)
 
 
 @pytest.fixture(params=list(ANSWERS.values()), ids=list(ANSWERS))

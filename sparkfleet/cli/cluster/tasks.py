@@ -50,7 +50,7 @@ def up(options: ClusterUpOptions) -> int:
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
     a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
     Without --tp, --pp, --dp or --solo it uses every Spark of the cluster that the recipe can use.
-    A change of the size of what is serving is asked for on a terminal; without one it needs --yes.
+    It asks before it changes the size of what is serving; without a terminal it needs --yes.
 
       {task:cluster.up}                          every Spark of the cluster that the recipe can use
       {task:cluster.up} --tp 2                   two Sparks, one model

@@ -51,18 +51,18 @@ FAULTS: Mapping[str, Fault] = {
         rails=2,
     ),
     "swapped-cages": Fault(
-        what="each cable is in the other cage: its addresses stay with the ports that it left",
+        what="each cable is in the other cage, while the addresses stay with the ports",
         inject=effects.swap_cages,
         repair=effects.unswap_cages,
         rails=2,
     ),
     "nic-gone": Fault(
-        what="the ConnectX-7 left the PCI bus: no netdev, no RDMA device, dark cables",
+        what="the ConnectX-7 dropped off the PCI bus: no netdev, no RDMA device, dark cables",
         inject=effects.remove_nic,
         repair=effects.restore_nic,
     ),
     "rail-down": Fault(
-        what="the second rail is administratively down, its cable in place",
+        what="the second rail is administratively down, with its cable in place",
         inject=effects.on_rail(1, "link set {rail} down"),
         repair=effects.on_rail(1, "link set {rail} up"),
         rails=2,
@@ -74,7 +74,7 @@ FAULTS: Mapping[str, Fault] = {
         rails=1,
     ),
     "jumbo-blackhole": Fault(
-        what="all MTUs read 9000, and the switch's port of the first rail drops what is over 1500",
+        what="all MTUs read 9000, but the switch's port of the first rail drops what is over 1500",
         inject=effects.on_switch_port("link set {port} mtu 1500"),
         repair=effects.on_switch_port(f"link set {{port}} mtu {FABRIC_MTU}"),
         rails=1,
@@ -117,7 +117,7 @@ FAULTS: Mapping[str, Fault] = {
         rails=2,
     ),
     "duplicate-address": Fault(
-        what="the first rail has the address of a peer's",
+        what="the first rail has the address of a peer's rail",
         inject=effects.change_address(0, effects.duplicate_address),
         repair=effects.restore_address(0),
         rails=1,
@@ -148,7 +148,7 @@ FAULTS: Mapping[str, Fault] = {
         needs=("nft",),
     ),
     "wifi-route": Fault(
-        what="Wi-Fi is up and has the default route that wins",
+        what="Wi-Fi is up, and its default route wins",
         inject=effects.enable_wifi,
         repair=effects.disable_wifi,
     ),
@@ -158,12 +158,12 @@ FAULTS: Mapping[str, Fault] = {
         repair=effects.in_host(DEFAULT_ROUTE),
     ),
     "management-lost": Fault(
-        what="the management network does not reach the host any more; it runs on",
+        what="the management network no longer reaches the host, which keeps running",
         inject=effects.set_management("down"),
         repair=effects.set_management("up"),
     ),
     "ssh-dead": Fault(
-        what="sshd does not run; the host answers pings, sessions that exist go on",
+        what="sshd does not run; the host answers pings, and existing sessions go on",
         inject=same_steps(HostScript(script="kill $(cat /run/sshd.pid)")),
         repair=same_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
     ),

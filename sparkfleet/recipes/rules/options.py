@@ -206,13 +206,13 @@ RULES = (
     ),
     Rule(
         id="owned",
-        why="of an option that is given twice, the last one counts",
+        why="if an option is given twice, the last one counts",
         source="vLLM's argument parser (argparse)",
         find=_check_owned_options,
     ),
     Rule(
         id="twice",
-        why="of an option that is given twice, the last one counts",
+        why="if an option is given twice, the last one counts",
         source="vLLM's argument parser (argparse)",
         find=_check_repeated_options,
     ),

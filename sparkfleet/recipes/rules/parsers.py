@@ -29,7 +29,7 @@ RULES = (
     ),
     Rule(
         id="tool_choice",
-        why="without it vLLM answers no request for tools of its own choice",
+        why="without it vLLM refuses requests that let the model choose its tools",
         source="vLLM's entrypoints/openai/chat_completion/serving.py, 0.32.0",
         find=TOOL_CHOICE.find,
     ),

@@ -232,7 +232,7 @@ RULES = (
     ),
     Rule(
         id="level",
-        why="vLLM exits when it reads its options: it is an object, and no level",
+        why="vLLM exits when it reads its options: it is an object, not a level",
         source="vLLM's engine/arg_utils.py, 0.11 to 0.32; VectorInstitute/vector-inference#157",
         find=_check_level,
     ),

@@ -278,7 +278,7 @@ def _check_expert_adapters(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="dtype",
-        why="vLLM exits when it reads the model: it does not compute it in that type",
+        why="vLLM exits when it reads the model: it cannot compute the model in that type",
         source="vLLM's config/model.py, _check_valid_dtype; quantization/awq.py and gptq.py of "
         "0.10 to 0.23; vllm-project/vllm#28857",
         find=_check_dtype,
@@ -351,7 +351,7 @@ RULES = (
     ),
     Rule(
         id="expert_adapters",
-        why="the kernel for adapters of experts takes no higher rank",
+        why="the kernel for adapters of experts supports no higher rank",
         source="vllm-project/vllm#55158",
         find=_check_expert_adapters,
     ),

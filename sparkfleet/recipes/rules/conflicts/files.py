@@ -152,7 +152,7 @@ RULES = (
     ),
     Rule(
         id="gguf",
-        why="vLLM exits when it reads the model: it does not take the name for a GGUF file",
+        why="vLLM exits when it reads the model: it does not recognize the name as a GGUF file",
         source="vLLM's transformers_utils/gguf_utils.py, 0.12 to 0.23; vllm-project/vllm#29137, "
         "vllm-project/vllm#39471, vllm-project/vllm-gguf-plugin#25",
         find=_check_gguf,

@@ -166,7 +166,7 @@ def test_a_limit_of_the_gpu_clock_is_shown_set_kept_and_lifted(cluster: Cluster)
     serve(cluster, MP)
     limit = ("--executor", MP, "--set", "gpu_clock_max=2150")
     shown = cluster.up(*limit, "--check", "--diff")
-    assert "clock of the GPU: at most 2150 MHz (sudo nvidia-smi -lgc 200,2150)" in shown.output
+    assert "GPU clock limit: 2150 MHz (sudo nvidia-smi -lgc 200,2150)" in shown.output
     assert "+at most 2150 MHz" in shown.output
     assert clocks(WORKER) == ""
     assert cluster.up(*limit).code == 0
@@ -174,7 +174,7 @@ def test_a_limit_of_the_gpu_clock_is_shown_set_kept_and_lifted(cluster: Cluster)
     assert cluster.up(*limit).recap(HEAD)["changed"] == 0
     drift = cluster.run("cluster.drift", "--tp", "2", "--executor", MP)
     assert drift.code == 2, drift.output
-    assert "clock of the GPU: at most 2150 MHz, expected no limit" in drift.output
+    assert "GPU clock limit: 2150 MHz, expected none" in drift.output
     down = cluster.run("cluster.down")
     assert down.code == 0, down.output
     assert [clocks(host) for host in HOSTS] == [""] * 2

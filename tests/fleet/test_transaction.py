@@ -287,7 +287,7 @@ def test_a_connection_that_drops_while_weights_are_sent_does_not_undo_a_run(
     assert done.code == 0, done.output
     assert "rolled back" not in done.output
     if fault is END_AT_A_THIRD:
-        assert "a connection was lost; the rest of the files follow" in done.output
+        assert "a connection was lost; resuming with the remaining files" in done.output
     if command == UP:
         assert run("cluster.down").code == 0
 

@@ -35,7 +35,7 @@ class BaseCommandArgs:
     creates: str = arg("a path or pattern; if it exists, the command is skipped", default="")
     removes: str = arg("a path or pattern; if none exists, the command is skipped", default="")
     timeout: int | None = arg(
-        "limit in seconds; then it is stopped, and the task fails", default=None
+        "time limit in seconds, after which it is stopped and the task fails", default=None
     )
     become: bool | None = arg(HELP, default=None)
 

@@ -20,7 +20,7 @@ MARGIN = 30.0  # s beyond the wait: one more attempt, and Python's start
 class BaseWaitArgs:
     """The arguments that both have."""
 
-    timeout: float = arg("seconds to wait at most", default=300.0)
+    timeout: float = arg("how long to wait at most, in seconds", default=300.0)
     delay: float = arg("seconds before the first attempt", default=0.0)
 
 
@@ -37,7 +37,7 @@ class BaseWait(HostAction[W]):
     def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
         """Wait, but not under --check, which starts nothing to wait for."""
         if run.options.check:
-            return Plan(skip=True, message="not waited for in check mode")
+            return Plan(skip=True, message="no waiting in check mode")
         return Plan(work=True)
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:

@@ -50,7 +50,7 @@ class RunCommand(BaseCommand[CommandArgs]):
         for word in argv:
             if word.startswith(KEYS_IN_TEXT):
                 key = word.partition("=")[0]
-                yield f"{word!r} in cmd goes to the program; write {key} as an argument of the task"
+                yield f"{word!r} in cmd is passed to the program; make {key} a task argument"
             elif EXPANDED.search(word):
                 yield f"{word!r} is not expanded; use shell, or argv to pass it literally"
 

@@ -28,8 +28,8 @@ class FileArgs:
 
     path: str = arg("the path on the host")
     state: Literal["file", "directory", "absent", "touch"] = arg(
-        "file: it must exist; directory: made, with its parents; absent: removed, a folder only "
-        "if it is empty; touch: made if missing, its time set to now",
+        "file: must exist; directory: created, with its parents; absent: removed, a folder only "
+        "if it is empty; touch: created if missing, its time set to now",
         default="file",
     )
     mode: str | None = arg(MODE_HELP, default=None)
@@ -102,7 +102,7 @@ def _explain_refusal(args: FileArgs, current: PathState) -> str:
         case "absent", "directory" if not current.empty:
             return f"{current.path} is not empty; to remove a tree, use command: rm -r ..."
         case "absent", "file" if current.content is None:
-            return f"{current.path} is too large to be kept for undo; use command: rm ..."
+            return f"{current.path} is too large to keep for undo; use command: rm ..."
         case "absent", "other":
             return f"{current.path} is not a file, link or folder"
     return ""
@@ -126,4 +126,4 @@ def _plan_steps(args: FileArgs, current: PathState) -> Iterator[Mapping[str, Any
 def _format_step(step: Mapping[str, Any]) -> str:
     if step["do"] == "mode":
         return f"set mode {step['mode']} of"
-    return f"make {step['kind']}" if step["do"] == "make" else str(step["do"])
+    return f"create {step['kind']}" if step["do"] == "make" else str(step["do"])

@@ -116,7 +116,7 @@ def restore_path(connection: Connection, before: PathState, *, sudo: Sudo = NO_S
 def check_replaceable(connection: Connection, current: PathState) -> None:
     """Raise CommandError if a file cannot be written at the path, or not restored later."""
     if current.kind == "file" and current.content is None:
-        message = f"{current.path} is too large to be kept for undo: {format_size(current.size)}"
+        message = f"{current.path} is too large to keep for undo: {format_size(current.size)}"
         raise CommandError(message, host=connection.host.name, hint="remove it manually first")
     if current.kind in ("directory", "other"):
         hint = "name the file itself in dest" if current.kind == "directory" else None

@@ -42,7 +42,7 @@ class Pause(HostAction[PauseArgs]):
     def decide(self, run: RunContext, host: str, inspected: Any) -> Plan:
         """Raise PlaybookError for a question without a terminal."""
         if run.options.check:
-            return Plan(skip=True, message="not waited for in check mode")
+            return Plan(skip=True, message="no waiting in check mode")
         if self.args[host].prompt and not sys.stdin.isatty():
             raise PlaybookError(
                 "pause: prompt requires a terminal",

@@ -50,8 +50,8 @@ class CollectiveArgs:
     """The part of the measurement to do."""
 
     step: Literal["all", "begin", "end"] = arg(
-        "begin lets programs of prepare_collective measure while Ray starts, and end judges them; "
-        "all waits, as begin does where nothing was prepared",
+        "begin lets the programs of prepare_collective measure while Ray starts, and end judges "
+        "their results; all measures and waits, as begin does where nothing was prepared",
         default="all",
     )
 
@@ -154,7 +154,7 @@ def _build_unmeasured_verdict(host: Host, why: str) -> Verdict:
         host.name,
         ", ".join(OPERATIONS),
         expected="a collective over all ranks in the engine that will serve",
-        seen=f"not measured, the rates of the links decide: {why}",
+        seen=f"not measured, so only the rates of the links count: {why}",
         source=receipt.COLLECTIVE_FILE,
     )
 

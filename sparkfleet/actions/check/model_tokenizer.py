@@ -49,4 +49,5 @@ def _plan_model_tokenizer(run: RunContext, host: str, text: str) -> Plan:
     settings = run.settings(run.cluster.head)
     verdicts = tuple(check_tokenizer(content, settings, run.surveys[host].probe, files))
     name = content.get("tokenizer_class")
-    return Plan(verdicts=verdicts, message=name if isinstance(name, str) else "no class named")
+    message = name if isinstance(name, str) else "tokenizer_class is not set"
+    return Plan(verdicts=verdicts, message=message)

@@ -32,7 +32,7 @@ def read_other_needs(run: RunContext) -> tuple[ClusterNeed, ...]:
         try:
             need = _read_need(run, cluster)
         except SparkfleetError as error:
-            text = f"memory of cluster {cluster.name} is not in the sum: {error}"
+            text = f"memory of cluster {cluster.name} is not counted: {error}"
             run.report(Note(text=text, level="warning"))
             continue
         needs += [need] if need else []

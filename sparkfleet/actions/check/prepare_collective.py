@@ -45,7 +45,7 @@ class PrepareCollective(Action[NoArgs]):
         if len(ranks) < len(inspected):
             close_ranks(ranks)
             return Planned(plans=dict.fromkeys(inspected, Plan(skip=True)))
-        message = "torch is imported while the next tasks run"
+        message = "importing torch while the next tasks run"
         return Planned(
             plans=dict.fromkeys(inspected, Plan(message=message)),
             provided=RunState(collective=ranks),

@@ -31,7 +31,7 @@ TIMEOUT = 300.0  # s; the first request compiles
 def suggest_check(settings: Settings) -> str:
     """Return what to look at after a wrong answer, a chat template that is set first."""
     template = settings.vllm_options.value("chat-template")
-    first = f"check the chat template that is set, {template}; " if template else ""
+    first = f"check the chat template, {template}; " if template else ""
     return (
         f"{first}if the text is garbled, check the recipe, and the weights with "
         f"{name_command('weights.verify')}"
@@ -58,7 +58,7 @@ class Smoke(Action[NoArgs]):
         answers = []
         tokens = choose_answer_tokens(run.settings(connection.host))
         for prompt, copy in itertools.product(run.recipe.smoke or (DEFAULT,), list_copies(run)):
-            whose = "" if copy is None else f" of copy {copy}"
+            whose = "" if copy is None else f" from copy {copy}"
             text = f"waiting for the answer{whose} to {prompt.ask!r}, {TIMEOUT:.0f} s at most"
             run.report(Progress(host=connection.host.name, text=text))
             answer = find_endpoint(run).chat(

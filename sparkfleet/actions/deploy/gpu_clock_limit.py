@@ -63,7 +63,7 @@ def find_limit_drift(wanted: int | None, found: ClockLimit | None) -> str:
     now = found.highest if found and found.in_force else None
     if now == wanted:
         return ""
-    return f"clock of the GPU: {_describe(now)}, expected {_describe(wanted)}"
+    return f"GPU clock limit: {_describe(now)}, expected {_describe(wanted)}"
 
 
 def _plan_limit(wanted: int | None, found: ClockLimit | None) -> Plan:
@@ -77,8 +77,8 @@ def _plan_limit(wanted: int | None, found: ClockLimit | None) -> Plan:
     return Plan(
         changes=(
             Change(
-                summary=f"clock of the GPU: {_describe(wanted)} (sudo {quote(command)})",
-                path="clock of the GPU",
+                summary=f"GPU clock limit: {_describe(wanted)} (sudo {quote(command)})",
+                path="GPU clock limit",
                 before=f"{_describe(now)}\n",
                 after=f"{_describe(wanted)}\n",
             ),
@@ -101,4 +101,4 @@ def _change_limit(
 
 
 def _describe(highest: int | None) -> str:
-    return "no limit" if highest is None else f"at most {highest} MHz"
+    return "none" if highest is None else f"{highest} MHz"

@@ -79,9 +79,9 @@ def _check_reach(state: GatewayState, servers: tuple[BackendServer, ...], host: 
     for each in servers:
         if each.name in serving and not each.up:
             raise LaunchError(
-                f"cluster {each.name} serves, and the gateway does not reach it: {each.check}",
+                f"cluster {each.name} is serving, but the gateway cannot reach it: {each.check}",
                 host=host,
-                hint="look at vllm_host of the cluster, ansible_host of its head, and firewalls "
+                hint="check vllm_host of the cluster, ansible_host of its head, and any firewall "
                 "between the hosts",
             )
 
@@ -96,7 +96,7 @@ def _format_gateway(state: GatewayState) -> Iterator[str]:
     ]
     yield f"gateway {state.gateway.url}  models {', '.join(names) or 'none'}"
     if not state.keys:
-        yield "the gateway requires no API key: anyone who can reach it can use it (api_keys)"
+        yield "the gateway requires no API key: anyone who can reach it can use it (set api_keys)"
     key = '-H "Authorization: Bearer $KEY" ' if state.keys else ""
     if names:
         body = json.dumps({"model": names[0], "messages": [{"role": "user", "content": "Hello"}]})

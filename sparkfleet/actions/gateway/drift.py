@@ -23,7 +23,7 @@ class GatewayDrift(Action[NoArgs]):
         state = get_state(run)
         changes = tuple(list_gateway_changes(state))
         if not changes:
-            return {name: Plan(message="runs as configured") for name in inspected}
+            return {name: Plan(message="running as configured") for name in inspected}
         hint = f"run {name_command('gateway.up')} to reconcile"
         return {
             name: Plan(changes=changes, failed=True, message=state.reason, hint=hint)

@@ -58,13 +58,13 @@ class LeaveGateway(Action[NoArgs]):
         gateway = _get_gateway(run)
         settings = Settings(host=gateway.host)
         look: GatewayLook = plan.work
-        _send_verdicts(run, connection, look, reason=f"cluster {run.cluster.name} stops")
+        _send_verdicts(run, connection, look, reason=f"cluster {run.cluster.name} is being stopped")
         limit = gateway.settings.drain
         servers = [each for each in look.servers if each.name == run.cluster.name]
         left = drain_servers(connection, settings, servers, limit)
         if left:
-            cut = f"{left} request{'s' if left > 1 else ''} longer than {format_seconds(limit)}"
-            return replace(plan, message=f"will cut {cut}")
+            text = f"{left} request{'s' if left > 1 else ''} still running"
+            return replace(plan, message=f"{text} after {format_seconds(limit)} will be cut off")
         return replace(plan, message="all requests finished")
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
@@ -75,14 +75,14 @@ class LeaveGateway(Action[NoArgs]):
 
 def _plan_drain(run: RunContext, seen: GatewayLook | SparkfleetError | None) -> Plan:
     if isinstance(seen, SparkfleetError):
-        return Plan(skip=True, message=f"the gateway was not reached: {seen.message}")
+        return Plan(skip=True, message=f"the gateway cannot be reached: {seen.message}")
     if seen is None or not seen.runs:
         return Plan(skip=True)
     running = [each.requests for each in seen.servers if each.name == run.cluster.name]
     if not running:
-        return Plan(message="the gateway sends it no requests")
+        return Plan(message="the gateway sends no requests to this cluster")
     count = sum(running)
-    text = f"drain it: {count} request{'' if count == 1 else 's'} through the gateway running"
+    text = f"drain it at the gateway ({count} request{'' if count == 1 else 's'} in progress)"
     return Plan(changes=(Change(summary=text),), work=seen)
 
 

@@ -21,8 +21,8 @@ from sparkfleet.report.events import Note
 
 OLDEST = (2, 6)  # HAProxy, Debian 12's; docs/gateway.md
 INSTALL = (
-    "sudo apt-get install -y haproxy on that host; its own service is not used: "
-    "sudo systemctl disable --now haproxy"
+    "on that host: sudo apt-get install -y haproxy; then disable its own service, which is not "
+    "used: sudo systemctl disable --now haproxy"
 )
 
 
@@ -50,7 +50,7 @@ class RenderGateway(Action[NoArgs]):
         if refusal := _check_version(look.version):
             return Planned(plans={name: Plan(failed=True, message=refusal, hint=INSTALL)})
         state = build_gateway_state(gateway, look, seen, run.inventory.sources)
-        text = f"HAProxy {look.version}, {state.reason or 'runs as configured'}"
+        text = f"HAProxy {look.version}, {state.reason or 'running as configured'}"
         return Planned(
             plans={name: Plan(message=text)},
             provided=RunState(gateway=state),
@@ -78,5 +78,5 @@ def _check_version(version: str) -> str:
         return "HAProxy is not installed"
     found = re.match(r"(\d+)\.(\d+)", version)
     if found and (int(found[1]), int(found[2])) < OLDEST:
-        return f"HAProxy is {version}; the gateway needs {OLDEST[0]}.{OLDEST[1]} or later"
+        return f"HAProxy {version} is too old; the gateway needs {OLDEST[0]}.{OLDEST[1]} or later"
     return ""

@@ -35,7 +35,7 @@ class StartGateway(Action[NoArgs]):
         """Plan the changes of files, and the start or the reload."""
         state = get_state(run)
         changes = tuple(list_gateway_changes(state))
-        message = "" if changes else "runs as configured"
+        message = "" if changes else "running as configured"
         return {name: Plan(changes=changes, message=message) for name in inspected}
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:

@@ -35,12 +35,13 @@ class StopGateway(Action[NoArgs]):
         drain = gateway.settings.drain
         if stop_gateway(connection, Settings(host=gateway.host), drain=drain):
             return replace(plan, message="all requests finished")
-        return replace(plan, message=f"cut off requests after {format_seconds(drain)}")
+        text = f"requests still running after {format_seconds(drain)} were cut off"
+        return replace(plan, message=text)
 
 
 def _plan_stop(look: GatewayLook) -> Plan:
     if not (look.runs or look.recorded):
         return Plan(message="no gateway is running")
     running = sum(each.requests for each in look.servers)
-    text = f"stop HAProxy, which has {running} request{'' if running == 1 else 's'} running"
+    text = f"stop HAProxy ({running} request{'' if running == 1 else 's'} in progress)"
     return Plan(changes=(Change(summary=text),))

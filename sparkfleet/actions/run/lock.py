@@ -259,20 +259,20 @@ def _lock_held_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> Lo
     message = f"cluster {cluster} is locked on {host.name} by {format_lock_holder(held_by)}"
     return LockHeldError(
         message,
-        hint=f"wait with --lock-wait 10m; the host releases the lock {UNNOTICED} if that run no "
-        f"longer exists; at once: {name_command('cluster.unlock')}",
+        hint=f"wait with --lock-wait 10m; if that run no longer exists, the host releases the lock "
+        f"{UNNOTICED}; to release it now: {name_command('cluster.unlock')}",
     )
 
 
 def _lock_lost_error(cluster: str, host: Host, held_by: Mapping[str, str]) -> LockHeldError:
     message = (
-        f"this run lost the lock of cluster {cluster} with its connection to {host.name}, and then "
-        f"another run had the lock: {format_lock_holder(held_by)}"
+        f"this run lost its connection to {host.name} and with it the lock of cluster {cluster}, "
+        f"which another run then took: {format_lock_holder(held_by)}"
     )
     return LockHeldError(
         message,
         hint=f"a host releases the lock of a run that it does not hear from {UNNOTICED}, such as "
-        "one that was stopped or whose machine slept; what the other run made of the cluster: "
+        "one that was stopped or whose machine was asleep; to see what the other run did: "
         f"{name_command('cluster.status')}",
     )
 
@@ -281,8 +281,8 @@ def _run_in_progress_error(cluster: str, host: str, holder: Mapping[str, str]) -
     return LockHeldError(
         f"a run is in progress on cluster {cluster}, locked on {host} by "
         f"{format_lock_holder(holder)}",
-        hint="--check compares with a state that does not change; repeat it once that run has "
-        f"ended ({name_command('cluster.status')} shows it)",
+        hint="--check cannot compare with a state that is changing; run it again once that run has "
+        f"ended ({name_command('cluster.status')} shows when)",
     )
 
 

@@ -31,7 +31,7 @@ def confirm_resize(run: RunContext, surveys: Mapping[str, Survey]) -> str:
         raise GateError(
             f"not confirmed: {text}",
             host=names[0],
-            hint=f"to change the size: --yes; to keep it, name it, such as --tp {size}",
+            hint=f"to change the size, add --yes; to keep it, add --tp {size}",
         )
     return text
 

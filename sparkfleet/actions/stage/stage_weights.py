@@ -127,6 +127,6 @@ def _stage_change(manifest: Manifest, plan: StagePlan) -> Change:
     if not plan.sends:
         copies = sum(plan.copies.values())
         copied = f" ({format_size(copies)} copied)" if copies else ""
-        what = f"put {len(plan.adopt)} files found on the host{copied} in place"
-        return Change(summary=f"{what}, {target}")
+        what = f"reuse {len(plan.adopt)} files found on the host{copied}"
+        return Change(summary=f"{what} for {target}")
     return Change(summary=f"send {len(plan.sends)} files, {format_size(plan.size)}, to {target}")

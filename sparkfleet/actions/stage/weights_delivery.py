@@ -32,7 +32,7 @@ def deliver_order(run: RunContext, order: TransferPlan) -> list[DeliveryReport]:
         except HostError:
             if not run.pool.reopen_lost(_list_hosts(run, order)):
                 raise
-        run.report(Note(text="    a connection was lost; the rest of the files follow"))
+        run.report(Note(text="    a connection was lost; resuming with the remaining files"))
         order = _look_again(run, order)
         if not any(plan.changes for plan in order.plans.values()):
             return []

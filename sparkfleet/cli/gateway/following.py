@@ -54,8 +54,8 @@ def follow_with_gateway(
         joined = replace(ended, exit_code=error.exit_code)
     if not joined.exit_code:
         return joined
-    state = "serves at its own address" if starts else "was stopped"
-    text = f"cluster {run.cluster.name} {state}; the gateway does not know it yet: "
+    state = "is serving at its own address" if starts else "was stopped"
+    text = f"cluster {run.cluster.name} {state}, but the gateway was not updated; run "
     run.report(Note(text=text + name_command("gateway.up"), level="error"))
     return ended if task == WATCH else joined
 

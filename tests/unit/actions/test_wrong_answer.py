@@ -19,5 +19,5 @@ def test_the_weights_are_suspected_of_garbled_text() -> None:
 
 def test_a_chat_template_that_is_set_is_suspected_first() -> None:
     assert _suggest(**{"chat-template": "/srv/x.jinja"}).startswith(
-        "check the chat template that is set, /srv/x.jinja; if the text is garbled"
+        "check the chat template, /srv/x.jinja; if the text is garbled"
     )

@@ -103,7 +103,7 @@ def test_a_change_of_size_is_refused_unless_it_is_confirmed() -> None:
     )
     with pytest.raises(GateError, match="not confirmed: a deployment is serving on 2") as caught:
         confirm_resize(run, {"a": _survey("a", "b")})
-    assert "--yes; to keep it, name it, such as --tp 2" in str(caught.value.problems[0].hint)
+    assert "--yes; to keep it, add --tp 2" in str(caught.value.problems[0].hint)
     run.options.confirm_resize = lambda _: True
     assert confirm_resize(run, {"a": _survey("a", "b")})
     run.options.confirm_resize = None  # such as `hosts.prepare`

@@ -207,7 +207,7 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         ("- copy: {dest: /b}", "requires either src or content"),
         ("- copy: {content: x, dest: /b, mode: 0644}", "mode: expected text in quotes (got 420)"),
         ("- copy: {content: x, dest: /b, mode: '0999'}", "mode must be permissions"),
-        ("- command: ls creates=/x", "write creates as an argument"),
+        ("- command: ls creates=/x", "make creates a task argument"),
         ("- command: ls $HOME", "'$HOME' is not expanded; use shell"),
         ("- command: ls ~/vllm", "'~/vllm' is not expanded"),
         ("- command: ls 'x", "cannot be split into words"),

@@ -133,7 +133,7 @@ def _check_spelling(name: str, value: Value) -> Iterator[Problem]:
     shared = family == "cluster"
     hint = did_you_mean(name, VARIABLES, ratio=NEARER if shared else NEAR)
     if hint is None and not shared:
-        hint = f"names that start with {family}_ are sparkfleet's; rename yours"
+        hint = f"names that start with {family}_ are reserved for sparkfleet; rename the variable"
     if hint:
         yield Problem(
             message=f"unknown variable {name}", where=_locate_name(name, value), hint=hint

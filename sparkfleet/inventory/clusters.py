@@ -56,7 +56,9 @@ def choose_cluster(
     """
     by_name = read_cluster_definitions(inventory)
     if name is None and len(by_name) > 1:
-        raise InventoryError("there are several clusters", hint=f"name one: {', '.join(by_name)}")
+        raise InventoryError(
+            "several clusters are defined", hint=f"choose one with --cluster: {', '.join(by_name)}"
+        )
     chosen = by_name.get(name or next(iter(by_name)))
     if chosen is None:
         hint = did_you_mean(str(name), by_name) or f"known: {', '.join(by_name)}"
@@ -75,9 +77,9 @@ def read_cluster_definitions(inventory: Inventory) -> dict[str, ClusterDefinitio
     names = list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ()
     if not names:
         raise InventoryError(
-            f"{', '.join(inventory.sources)}: no hosts in a group `sparks`",
+            f"{', '.join(inventory.sources)}: no hosts in the group `sparks`",
             hint=did_you_mean("sparks", set(inventory.groups) - {"sparks"})
-            or "put your machines there: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}",
+            or "add your machines to it: sparks: {hosts: {spark1: {ansible_host: ADDRESS}}}",
         )
     first = inventory.hosts[names[0]]
     value = first.vars.get("clusters")
@@ -135,13 +137,13 @@ def select_members(inventory: Inventory, definition: ClusterDefinition) -> tuple
     names = [host.name for host in hosts]
     if not names:
         hint = f"name a group or a list of hosts: {definition.name}: {{hosts: sparks}}"
-        raise _make_cluster_error(definition, "it has no hosts", hint)
+        raise _make_cluster_error(definition, "no hosts", hint)
     sparks = frozenset(list_group_hosts(inventory, "sparks"))
     for name in [*names, *definition.host_vars]:
         if name not in sparks:
             raise _make_cluster_error(definition, f"host {name!r} is not in the group `sparks`")
     if len(set(names)) < len(names):
-        raise _make_cluster_error(definition, f"a host is named twice: {', '.join(names)}")
+        raise _make_cluster_error(definition, f"a host is listed twice: {', '.join(names)}")
     head = _choose_head(inventory, definition, names)
     return tuple(sorted(hosts, key=lambda host: host.name != head))
 
@@ -151,7 +153,7 @@ def _choose_head(inventory: Inventory, definition: ClusterDefinition, names: lis
         if definition.head not in names:
             hint = did_you_mean(definition.head, names) or f"its hosts: {', '.join(names)}"
             raise _make_cluster_error(
-                definition, f"its head {definition.head!r} is not one of its hosts", hint
+                definition, f"head {definition.head!r} is not one of its hosts", hint
             )
         return definition.head
     marked = list_group_hosts(inventory, "head") if "head" in inventory.groups else ()
@@ -162,7 +164,7 @@ def _choose_head(inventory: Inventory, definition: ClusterDefinition, names: lis
     marked_names = frozenset(marked)
     heads = [name for name in names if name in marked_names]
     if len(heads) > 1:
-        raise _make_cluster_error(definition, f"there is more than one head: {', '.join(heads)}")
+        raise _make_cluster_error(definition, f"more than one head: {', '.join(heads)}")
     return heads[0] if heads else names[0]
 
 

@@ -44,12 +44,12 @@ def _check_host_variables(
 
 def _check_host_address(data: Any) -> None:
     if not ADDRESS.fullmatch(str(data)):
-        raise InvalidValueError("a name or an address", data)
+        raise InvalidValueError("a host name or an address", data)
 
 
 def _check_ssh_user(data: Any) -> None:
     if not (isinstance(data, str) and USER.fullmatch(data)):
-        raise InvalidValueError("a user's name", data)
+        raise InvalidValueError("a user name", data)
 
 
 def _check_connection_kind(data: Any) -> None:
@@ -59,7 +59,7 @@ def _check_connection_kind(data: Any) -> None:
 
 def _check_key_path(data: Any) -> None:
     if not (isinstance(data, str) and data):
-        raise InvalidValueError("the path of a file", data)
+        raise InvalidValueError("a file path", data)
 
 
 def _check_ssh_arguments(data: Any) -> None:
@@ -68,7 +68,7 @@ def _check_ssh_arguments(data: Any) -> None:
     try:
         shlex.split(data if isinstance(data, str) else "'")
     except ValueError as error:
-        raise InvalidValueError("options as a shell reads them", data) from error
+        raise InvalidValueError("options, quoted as in a shell", data) from error
 
 
 def _check_sudo_password(data: Any) -> None:

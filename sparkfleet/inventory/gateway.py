@@ -74,7 +74,7 @@ def read_gateway(inventory: Inventory) -> Gateway | None:
     definitions = read_cluster_definitions(inventory)
     if GATEWAY in definitions:
         raise InventoryError(
-            f"a cluster is called {GATEWAY!r}, which is the name of the gateway",
+            f"cluster name {GATEWAY!r} is reserved for the gateway",
             where=definitions[GATEWAY].where,
             hint="give the cluster another name",
         )

@@ -51,23 +51,25 @@ class _IniReader:
         if section := SECTION.fullmatch(text):
             self._section(section[1], section[2] or "hosts", where)
         elif text[0] == "[" and text[-1] == "]":
-            self._tree.add_problem(f"{text} is not a section", where, SECTIONS_HINT)
+            self._tree.add_problem(f"{text} is not a valid section", where, SECTIONS_HINT)
         else:
             self._take(text, where)
 
     def finish(self) -> None:
         """Refuse the groups that were used and never declared."""
         for name, where in self._undeclared.items():
-            self._tree.add_problem(f"[{name}:vars] is for a group that does not exist", where)
+            self._tree.add_problem(f"[{name}:vars]: group {name!r} not found", where)
         for name, parents in self._awaited.items():
             for parent, where in parents:
                 hint = did_you_mean(name, self._tree.groups) or f"add a section [{name}]"
-                self._tree.add_problem(f"[{parent}:children] names no group {name!r}", where, hint)
+                problem = f"[{parent}:children]: group {name!r} not found"
+                self._tree.add_problem(problem, where, hint)
 
     def _section(self, name: str, kind: str, where: Where) -> None:
         takers = {"hosts": self._host, "children": self._child, "vars": self._variable}
         if kind not in takers:
-            self._tree.add_problem(f"[{name}:{kind}] is of an unknown kind", where, SECTIONS_HINT)
+            problem = f"[{name}:{kind}]: unknown section type {kind!r}"
+            self._tree.add_problem(problem, where, SECTIONS_HINT)
         self._group = name
         self._take = takers.get(kind, self._skip)
         if kind == "vars" and name not in self._tree.groups and name not in self._awaited:
@@ -84,7 +86,7 @@ class _IniReader:
     def _child(self, text: str, where: Where) -> None:
         child = CHILD.fullmatch(text)
         if child is None:
-            self._tree.add_problem(f"{text!r} is not the name of a group", where)
+            self._tree.add_problem(f"{text!r} is not a valid group name", where)
         elif child[1] in self._tree.groups:
             self._tree.add_child(self._group, child[1], where)
         else:
@@ -110,7 +112,7 @@ class _IniReader:
             self._tree.add_problem(
                 f"{pattern!r} is not a host name",
                 where,
-                "a YAML inventory needs a file name that ends in .yml",
+                "the name of a YAML inventory must end in .yml",
             )
             return
         variables = self._variables(assignments, where)
@@ -130,7 +132,7 @@ class _IniReader:
     def _assignment(self, text: str, where: Where, offset: int = 0) -> tuple[str, Value | None]:
         name, equals, written = text.partition("=")
         if not equals:
-            shown = "" if where.excerpt is None else f", saw {text!r}"  # it may be a password
+            shown = "" if where.excerpt is None else f" (got {text!r})"  # it may be a password
             self._tree.add_problem(f"expected name=value{shown}", where.move(offset))
             return name, None
         try:

@@ -94,7 +94,7 @@ def dump_host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     Raises InventoryError for a host that is not there.
     """
     if name not in inventory.hosts:
-        raise InventoryError(f"no host {name!r}", hint=did_you_mean(name, inventory.hosts))
+        raise InventoryError(f"host {name!r} not found", hint=did_you_mean(name, inventory.hosts))
     return {
         variable: _mask_variable(variable, value.data if value.raw is None else value.raw)
         for variable, value in inventory.hosts[name].vars.items()
@@ -191,7 +191,7 @@ def explain_host_variable(inventory: Inventory, host: str, variable: str) -> lis
         if row is None:
             names = [*variables, *VARIABLES]
             hint = did_you_mean(variable, names)
-            raise InventoryError(f"nothing sets {variable!r} for {host}", hint=hint)
+            raise InventoryError(f"variable {variable!r} is not set for {host}", hint=hint)
         return [f"{variable} on {host}: not set, default {_format_value(variable, row.default)}"]
     value = variables[variable]
     lines = [f"{variable} on {host}: {_format_value(variable, value.data, value.raw)}"]

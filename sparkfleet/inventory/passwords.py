@@ -37,15 +37,15 @@ def read_sudo_password(values: Mapping[str, Value]) -> str:
 
 
 def _read_password_file(name: str, path: Path, where: Where | None) -> str:
-    hint = "the file holds the password alone, on this machine, with mode 0600"
+    hint = "expected a file on this machine with nothing but the password, mode 0600"
     text = secret_files.read_secret_file(path, subject=name, where=where, hint=hint)
     _check_password_mode(name, path, where)
     if not text or "\n" in text:
-        lines = f"{text.count(chr(10)) + 1} lines" if text else "nothing"
+        lines = f"has {text.count(chr(10)) + 1} lines" if text else "is empty"
         raise InventoryError(
-            f"{name} is to come from {path}, which holds {lines}",
+            f"{name} cannot be read from {path}: the file {lines}",
             where=where,
-            hint="the file holds the password alone, in one line",
+            hint="expected one line with nothing but the password",
         )
     return text
 
@@ -55,13 +55,14 @@ def _check_password_literal(name: str, value: Value) -> None:
         raise InventoryError(
             f"{name} cannot be rendered here",
             where=value.where,
-            hint="known: \"{{ lookup('env', 'NAME') }}\", {from_file: PATH}, or --ask-become-pass",
+            hint="supported: \"{{ lookup('env', 'NAME') }}\", {from_file: PATH}, "
+            "or --ask-become-pass",
         )
     if value.where is None:
         return
     if value.where.file.startswith(COMMAND_LINE):
         raise InventoryError(
-            f"{name} is a password, and everybody on this machine can read a command line",
+            f"{name} is a password, and every user of this machine can read a command line",
             where=value.where,
             hint=f"type: --ask-become-pass, or --set '{name}={{from_file: PATH}}'",
         )
@@ -73,7 +74,7 @@ def _check_password_mode(name: str, path: Path, where: Where | None) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & SHARED_MODE:
         raise InventoryError(
-            f"{name} is a password, and others may read {path} (mode {mode:04o})",
+            f"{name} is a password, but other users can read {path} (mode {mode:04o})",
             where=where,
             hint=f"type: chmod 600 {path}",
         )

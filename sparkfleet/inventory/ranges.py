@@ -68,12 +68,12 @@ def _expand_names(pattern: str) -> Iterator[str]:
 def _expand_bounds(bounds: str) -> list[str] | Iterator[str]:
     first, *rest = bounds.split(":")
     if len(rest) not in (1, 2):
-        raise ValueError(f"a range is [begin:end] or [begin:end:step], not [{bounds}]")
+        raise ValueError(f"expected a range [begin:end] or [begin:end:step] (got [{bounds}])")
     last = rest[0]
     step = _parse_bound(rest[1], bounds) if len(rest) == 2 else 1
     first = first or "0"
     if step < 1:
-        raise ValueError(f"the step in [{bounds}] must be 1 or more")
+        raise ValueError(f"the step in [{bounds}] must be >= 1")
     if len(first) == len(last) == 1 and first in string.ascii_letters:
         return _expand_letters(first, last, step, bounds)
     return _expand_numbers(first, last, step, bounds)

@@ -76,7 +76,7 @@ def _suggest(inventory: Inventory) -> str | None:
     """Return what to look at where a template cannot be rendered, if a file was passed over."""
     if not inventory.encrypted:
         return None
-    return f"not read, since it is encrypted: {', '.join(inventory.encrypted)}"
+    return f"not read because of encryption: {', '.join(inventory.encrypted)}"
 
 
 def _render_host(

@@ -22,11 +22,13 @@ def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str
     except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
         reason = error.strerror if isinstance(error, OSError) else "it is not text"
         raise InventoryError(
-            f"{subject} is to come from {path}: {reason}", where=where, hint=hint
+            f"{subject} cannot be read from {path}: {reason}", where=where, hint=hint
         ) from None
     if "\0" in text:
         raise InventoryError(
-            f"{subject} is to come from {path}: it holds a NUL byte", where=where, hint=hint
+            f"{subject} cannot be read from {path}: the file contains a NUL byte",
+            where=where,
+            hint=hint,
         )
     return text
 

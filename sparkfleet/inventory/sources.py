@@ -16,7 +16,7 @@ from sparkfleet.yaml import positions, source
 from sparkfleet.yaml.source import Source
 
 FILE = re.compile(r"/|\.(ya?ml|json|ini)$")  # what no host's name looks like
-AGAIN = "name each by its own --inventory"
+AGAIN = "pass each file with its own --inventory"
 YAML_SUFFIXES = ("", ".yml", ".yaml", ".json")
 IGNORED = re.compile(  # what Ansible passes over in a folder
     r"^\.|^(host_vars|group_vars|vars_plugins)$|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$"
@@ -40,7 +40,8 @@ def _read_list(names: str, tree: InventoryTree) -> None:
     tree.origin = {}
     for name in filter(None, map(str.strip, names.split(","))):
         if FILE.search(name) and is_existing_file(Path(name)):
-            tree.add_problem(f"{name} is a file, and commas join hosts", Where(file=names), AGAIN)
+            problem = f"{name} is a file, but commas separate hosts, not files"
+            tree.add_problem(problem, Where(file=names), AGAIN)
             continue
         tree.add_hosts(name, "ungrouped", Where(file=names))
 
@@ -76,7 +77,7 @@ def _read_text(suffix: str, text: Source, tree: InventoryTree) -> None:
     first = next((line for line in text.lines if line.strip() and line.lstrip()[0] not in "#;"), "")
     if text.text.startswith("#!"):
         tree.add_problem(
-            "inventory scripts are not run",
+            "inventory scripts are not supported",
             text.where(1, 1),
             "save its output: ./script --list > hosts.json, then convert it to YAML",
         )

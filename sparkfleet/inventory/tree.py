@@ -159,7 +159,7 @@ class InventoryTree:
         walked = list(path)
         loop = [name, *reversed(walked[walked.index(name) :])]
         shown = " > ".join(loop if len(loop) < 9 else [*loop[:4], "...", *loop[-4:]])
-        self.add_problem(f"groups are in each other: {shown}", self._edges[loop[0], loop[1]])
+        self.add_problem(f"groups contain each other: {shown}", self._edges[loop[0], loop[1]])
         raise InventoryError.of(self.problems)
 
     def _attach_loose_hosts(self) -> None:

@@ -90,7 +90,7 @@ def _check_host_folder(data: Any) -> None:
     convert_text(data)
     # a host expands ~ and no variable; a container mounts no relative path
     if not re.fullmatch(r"[/~][^$]*", data):
-        raise InvalidValueError("a full path, or one that begins with ~", data)
+        raise InvalidValueError("an absolute path, or one that begins with ~", data)
 
 
 def _check_cluster_name(data: Any) -> None:
@@ -140,7 +140,7 @@ def _check_interface(data: Any) -> None:
 def _check_hcas(data: Any) -> None:
     names = re.sub(HCA_PREFIX, "", data, count=1).split(",") if isinstance(data, str) else [""]
     if not all(re.fullmatch(HCA, name) and not re.search(PLACEHOLDER, name) for name in names):
-        form = "HCA names, NAME or NAME:PORT, with commas between, after =, ^ or nothing"
+        form = "HCAs as NAME or NAME:PORT, separated by commas, optionally after = or ^"
         raise InvalidValueError(form, data)
 
 

@@ -56,13 +56,13 @@ def read_variables(node: Node, tree: InventoryTree, *, noted: bool = True) -> Va
                 )
             else:
                 tree.add_problem(
-                    f"a variable's name must be text (got {key.data!r})",
+                    f"a variable name must be text (got {key.data!r})",
                     key.where,
                     "quote it",
                 )
         return variables
     if node.data is not None:
-        tree.add_problem(f"expected variables, saw {node.data!r}", node.where, "write name: value")
+        tree.add_problem(f"expected variables (got {node.data!r})", node.where, "write name: value")
     return {}
 
 
@@ -112,7 +112,7 @@ def _describe_node(node: Node) -> str:
     """Return what `node` is, in words with their article."""
     descriptions = {
         "dict": "a mapping",
-        "str": "a text",
+        "str": "text",
         "int": "an integer",
         "bool": "true or false",
     }
@@ -121,7 +121,7 @@ def _describe_node(node: Node) -> str:
 
 def _read_group(key: Scalar, node: Node, tree: InventoryTree) -> bool:
     if not isinstance(key.data, str) or not key.data:
-        tree.add_problem(f"a group's name must be text (got {key.data!r})", key.where, "quote it")
+        tree.add_problem(f"a group name must be text (got {key.data!r})", key.where, "quote it")
         return False
     group = tree.add_group(key.data)
     if isinstance(node, Map):
@@ -171,7 +171,7 @@ def _read_child(group: GroupEntry, key: Scalar, node: Node, tree: InventoryTree)
 
 def _read_host(group: GroupEntry, key: Scalar, node: Node, tree: InventoryTree) -> None:
     if not isinstance(key.data, str) or not key.data:
-        tree.add_problem(f"a host's name must be text (got {key.data!r})", key.where, "quote it")
+        tree.add_problem(f"a host name must be text (got {key.data!r})", key.where, "quote it")
         return
     variables = read_variables(node, tree)
     for host in tree.add_hosts(key.data, group.name, key.where):

@@ -41,22 +41,22 @@ ROWS = (
     Variable(
         name="gpu_clock_max",
         kind=Kind.INTEGER,
-        help="highest clock of the GPU in MHz while the cluster serves, with `sudo`, for a host "
-        "that goes off under load, such as 2150; cluster.down lifts it",
+        help="GPU clock limit in MHz while the cluster serves, such as 2150, for a host that shuts "
+        "down under load; set with `sudo`, and lifted by cluster.down",
         minimum=200,
     ),
     Variable(
         name="notify",
         kind=Kind.MAPPING,
         help="where cluster.watch reports events: webhook: {from_file: PATH} with a URL in the "
-        "file, and command: [PROGRAM, ARGUMENT], which gets the event as JSON on its input",
+        "file, and command: [PROGRAM, ARGUMENT], which gets the event as JSON on standard input",
         secret=True,
     ),
     Variable(
         name="page",
         kind=Kind.MAPPING,
         help="cluster.watch serves the page of the cluster: bind: ADDRESS:PORT, by default "
-        "127.0.0.1:8090, and token_file: PATH, which a wider address needs",
+        "127.0.0.1:8090, and token_file: PATH, required unless ADDRESS is a loopback one",
     ),
     Variable(
         name="gateway",

@@ -39,7 +39,7 @@ ROWS = (
         default="2m",
     ),
     Variable(name="vllm_recipe", kind=Kind.TEXT, help="recipe to serve by default"),
-    Variable(name="vllm_model", kind=Kind.TEXT, help="hub id, or a folder under weights_dir"),
+    Variable(name="vllm_model", kind=Kind.TEXT, help="Hub id, or a folder under weights_dir"),
     Variable(name="vllm_served_name", kind=Kind.TEXT, help="model name that clients send"),
     Variable(
         name="vllm_host",

@@ -130,7 +130,7 @@ ROWS = (
     Variable(
         name="engine_privileged",
         kind=Kind.FLAG,
-        help="give containers every right of the host's root",
+        help="run containers with all the rights of root on the host",
         default=False,
     ),
     Variable(

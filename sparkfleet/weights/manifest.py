@@ -263,7 +263,7 @@ def _make_model_file(name: str, file: Path, ledger: Ledger) -> ModelFile:
 def _find_file_problem(file: Path, name: str, size: int) -> str | None:
     with file.open("rb") as opened:
         if opened.read(len(LFS)) == LFS:
-            return "a pointer of Git LFS, not the file itself; in its folder: git lfs pull"
+            return "a Git LFS pointer, not the file itself; in its folder: git lfs pull"
     if file.suffix == ".safetensors":
         return header_problem(file, size)
     if file.name.endswith(INDEX):

@@ -34,8 +34,8 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.SequenceNode: frozenset([TAG + "seq"]),
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
-CUT_HINT = "is the file complete? it ends inside a quoted string"
-ALIAS_HINT = 'in YAML, quote what begins with *: "*.safetensors"'
+CUT_HINT = "the file ends inside a quoted string; is it complete?"
+ALIAS_HINT = 'quote a value that begins with *: "*.safetensors"'
 QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 
 
@@ -138,7 +138,7 @@ class _Builder:
         """Return `tree` as our node; aliases of a list or a mapping share one."""
         self._count += 1
         if self._count > self._most_values:
-            self._refuse_size(tree, f"holds more than {self._most_values:,} values")
+            self._refuse_size(tree, f"contains more than {self._most_values:,} values")
         if isinstance(tree, yaml.ScalarNode):
             return self._scalar(tree, unsafe=unsafe)
         if built := self._built.get(id(tree)):
@@ -158,7 +158,7 @@ class _Builder:
 
     def _refusal(self, tree: yaml.Node) -> tuple[str, str | None] | None:
         if id(tree) in self._open:
-            return "this value holds itself through an alias", None
+            return "this value contains itself through an alias", None
         if len(self._open) >= MAX_DEPTH:
             return f"values are nested more than {MAX_DEPTH} deep", None
         return None
@@ -169,7 +169,7 @@ class _Builder:
             return None
         if tag.startswith(VAULT):
             return f"ansible-vault encryption ({tag}) is not supported", ELSEWHERE
-        return f"the tag {tag.replace(TAG, '!!')} is not supported", "write no tag"
+        return f"the tag {tag.replace(TAG, '!!')} is not supported", "remove the tag"
 
     def _refuse(self, tree: yaml.Node, message: str, hint: str | None = None) -> Scalar:
         scalar = self._leaf(tree, None)

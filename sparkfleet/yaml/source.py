@@ -68,7 +68,7 @@ def decode_source(
     encoded = content.encode() if isinstance(content, str) else content
     _refuse_other_content(encoded, file, error)
     if not html and HTML.match(encoded):
-        problem = "is a page of HTML, not the file itself"
+        problem = "is an HTML page, not the file itself"
         where = Where(file=file, line=1, col=1)
         raise error(problem, where=where, hint="download the raw file")
     text = content if isinstance(content, str) else _decode_utf8(content, file, error)
@@ -76,11 +76,12 @@ def decode_source(
     source = Source(file=file, text=text, lines=tuple(LINE_END.split(text)))
     if all(mark.search(text) for mark in CONFLICT):
         first = next(at for at, line in enumerate(source.lines, 1) if line.startswith("<<<<<<< "))
-        hint = "keep one of the two sides, and delete the lines that begin with <<<, === and >>>"
-        raise error("holds a conflict of a merge", where=source.where(first, 1), hint=hint)
+        hint = "keep one side, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>"
+        problem = "contains an unresolved merge conflict"
+        raise error(problem, where=source.where(first, 1), hint=hint)
     if odd := Reader.NON_PRINTABLE.search(text):
         raise error(
-            f"is not text: it holds the character {odd[0]!r}",
+            f"is not text: it contains the character {odd[0]!r}",
             where=_locate_end(text[: odd.start()], file),
             hint="save it as UTF-8 text, or delete the character",
         )
@@ -93,10 +94,10 @@ def _refuse_other_content(content: bytes, file: str, error: type[InputError]) ->
     if (encryption := find_encryption(content)) is not None:
         raise error(encryption.problem, where=where, hint=encryption.fix)
     if content.startswith(LFS):
-        problem = "is a pointer of Git LFS, not the file itself"
+        problem = "is a Git LFS pointer, not the file itself"
         raise error(problem, where=where, hint="in its folder: git lfs pull")
     if content.startswith(UTF_16):
-        problem = "is text in UTF-16, not in UTF-8"
+        problem = "is UTF-16 text, not UTF-8"
         raise error(problem, where=where, hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file} > NEW")
 
 

@@ -61,7 +61,7 @@ def read_notify_settings(head: Host) -> NotifySettings:
         ).strip()
         if not url.startswith(("https://", "http://")):
             raise InventoryError(
-                f"notify: webhook is to come from {webhook[FROM_FILE]}: it does not hold a URL",
+                f"notify: webhook: {webhook[FROM_FILE]} does not contain a URL",
                 where=where,
                 hint="write one line that starts with https:// into the file",
             )

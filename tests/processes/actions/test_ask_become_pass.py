@@ -113,7 +113,7 @@ def test_a_password_that_others_may_read_is_refused_before_a_host_is_touched(fak
     done = run_command(*_words(fake))
     assert done.returncode == 5
     assert f"chmod 600 {fake / 'hosts.yml'}" in done.stderr
-    assert done.stderr.count("others may read") == 1
+    assert done.stderr.count("other users can read") == 1
     assert SECRET not in done.stdout + done.stderr
     (fake / "hosts.yml").chmod(0o600)
     done = run_command(*_words(fake, "-v"))
@@ -147,7 +147,7 @@ def test_a_task_sets_no_password(fake: Path) -> None:
 
 def test_a_password_in_a_play_that_others_may_read_is_refused(fake: Path) -> None:
     text = PLAY.replace("  tasks:\n", f"  vars: {{ansible_become_pass: {SECRET}}}\n  tasks:\n")
-    with pytest.raises(InventoryError, match="others may read") as caught:
+    with pytest.raises(InventoryError, match="other users can read") as caught:
         play(fake, text, hosts=inventory(("spark-01",)))
     assert SECRET not in str(caught.value)
     assert (fake / "given").read_text() == ""

@@ -341,7 +341,7 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
             "recipe llama-3.3-70b-tp2 needs --tp >= 2 (got 1)",
         ),
         (["cluster.up", "--inventory", PAIR, "--limit", "sparc1"], "did you mean 'spark1'?"),
-        (["inventory.host", "spark9", "--inventory", PAIR], "no host 'spark9'"),
+        (["inventory.host", "spark9", "--inventory", PAIR], "host 'spark9' not found"),
         (["inventory.list", "--inventory", PAIR, "--set", "vllm_prot=1"], "vllm_port"),
     ],
 )
@@ -359,7 +359,7 @@ def test_wrong_input_ends_with_5_and_says_what_to_type(
     [
         ("\n\n", "i:1:1: the inventory is empty\n  start with: sparks:"),
         ("sparks: 3\n", "group 'sparks' is an integer, not a mapping"),
-        ("sparks: {hosts: {}}\n", "i: no hosts in a group `sparks`\n  put your machines there"),
+        ("sparks: {hosts: {}}\n", "i: no hosts in the group `sparks`\n  add your machines to it"),
         ("[sparks\none\n", "i:1:1: host '[sparks': a range lacks its closing bracket ]"),
         ("sparks: {\n", "i:2:1: while parsing"),
     ],
@@ -444,9 +444,8 @@ def test_an_unsupported_ssh_option_is_reported_before_the_first_connection(
 def test_files_are_not_joined_by_commas(call: Call, tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(MINIMAL)
     done = call("inventory.list", "-i", f"a.yml,{PAIR}")
-    assert (
-        "a.yml is a file, and commas join hosts\n  name each by its own --inventory" in done.stderr
-    )
+    problem = "a.yml is a file, but commas separate hosts, not files"
+    assert f"{problem}\n  pass each file with its own --inventory" in done.stderr
     assert done.returncode == 5
 
 

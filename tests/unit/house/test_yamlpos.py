@@ -108,7 +108,7 @@ def test_every_duplicate_key_is_reported_with_the_line_of_the_first() -> None:
             "the tag !!python/name:os.system is not supp",
         ),
         ("a: !!set {x}", "f.yml:1:4", "the tag !!set is not supported"),
-        ("a: &x [*x]", "f.yml:1:4", "this value holds itself through an alias"),
+        ("a: &x [*x]", "f.yml:1:4", "this value contains itself through an alias"),
         ("[" * 101 + "]" * 101, "f.yml:1:101", "values are nested more than 100 deep"),
         ("[" * 5000, "f.yml:1:1001", "while increasing flow level, exceeded maximum nesting depth"),
         ("a: 2026-13-45", "f.yml:1:4", "'2026-13-45' is not a valid timestamp"),
@@ -127,7 +127,7 @@ def test_an_unreadable_file_is_reported_with_the_place(text: str, where: str, me
 @pytest.mark.parametrize("text", ["*.safetensors", "weights_allow: [*.safetensors]", "a: * x"])
 def test_a_pattern_without_quotes_is_reported_with_the_quotes_to_add(text: str) -> None:
     [problem] = _refusal(text).problems
-    assert problem.hint == 'in YAML, quote what begins with *: "*.safetensors"'
+    assert problem.hint == 'quote a value that begins with *: "*.safetensors"'
 
 
 def test_a_picture_shows_the_line_and_a_caret_under_the_column() -> None:
@@ -167,17 +167,17 @@ def test_of_very_many_mistakes_the_first_thousand_are_kept() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<!DOCTYPE html>\n<title>404</title>", "is a page of HTML, not the file itself"),
-        (b"\xef\xbb\xbf\n <HTML>", "is a page of HTML, not the file itself"),
+        (b"<!DOCTYPE html>\n<title>404</title>", "is an HTML page, not the file itself"),
+        (b"\xef\xbb\xbf\n <HTML>", "is an HTML page, not the file itself"),
         (b"\xffa", "is not UTF-8 text: byte 0xff at offset 0"),
-        ("a: 1\n".encode("utf-16"), "is text in UTF-16, not in UTF-8"),
-        (b"\xfe\xff" + "a: 1\n".encode("utf-16-be"), "is text in UTF-16, not in UTF-8"),
+        ("a: 1\n".encode("utf-16"), "is UTF-16 text, not UTF-8"),
+        (b"\xfe\xff" + "a: 1\n".encode("utf-16-be"), "is UTF-16 text, not UTF-8"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n",
-            "is a pointer of Git LFS, not the file itself",
+            "is a Git LFS pointer, not the file itself",
         ),
-        (b"a: \x00", r"is not text: it holds the character '\x00'"),
-        (b"\x7fELF\x02\x01\x01", r"is not text: it holds the character '\x7f'"),
+        (b"a: \x00", r"is not text: it contains the character '\x00'"),
+        (b"\x7fELF\x02\x01\x01", r"is not text: it contains the character '\x7f'"),
         (b"a" * 1_000_001, "is larger than 1 MB"),
     ],
 )
@@ -190,7 +190,7 @@ def test_bytes_that_are_not_text_are_refused(content: bytes, message: str) -> No
 def test_a_conflict_of_a_merge_is_named_with_its_place(end: str) -> None:
     text = "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\n".replace("\n", end)
     [problem] = _refusal(text).problems
-    assert problem.message == "holds a conflict of a merge"
+    assert problem.message == "contains an unresolved merge conflict"
     assert str(problem.where) == "f.yml:2:1"
     assert _load("a: |\n  <<<<<<< HEAD\n  =======\n  >>>>>>> other\n").data
 

@@ -127,22 +127,22 @@ BAD: list[tuple[str, Any, str]] = [
     (
         "cluster_dir",
         "state",
-        "cluster_dir: expected a full path, or one that begins with ~ (got 'state')",
+        "cluster_dir: expected an absolute path, or one that begins with ~ (got 'state')",
     ),
     (
         "weights_dir",
         "vllm",
-        "weights_dir: expected a full path, or one that begins with ~ (got 'vllm')",
+        "weights_dir: expected an absolute path, or one that begins with ~ (got 'vllm')",
     ),
     (
         "weights_dir",
         "$HOME/vllm",
-        "weights_dir: expected a full path, or one that begins with ~ (got '$HOME/",
+        "weights_dir: expected an absolute path, or one that begins with ~ (got '$HOME/",
     ),
     (
         "weights_dir",
         "/data/$USER",
-        "weights_dir: expected a full path, or one that begins with ~ (got '/data/",
+        "weights_dir: expected an absolute path, or one that begins with ~ (got '/data/",
     ),
     ("cluster_rank_vars", {"0": {}}, "cluster_rank_vars: expected a list of mappings"),
     ("cluster_rank_vars", [3], "cluster_rank_vars: expected a list of mappings"),
@@ -212,14 +212,14 @@ def test_a_value_that_another_shadows_is_checked_too(tmp_path: Path) -> None:
     [
         (
             {"ansible_host": "-oProxyCommand=x"},
-            "ansible_host: expected a name or an address",
+            "ansible_host: expected a host name or an address",
         ),
-        ({"ansible_host": "10.0.0.1; reboot"}, "ansible_host: expected a name or an addre"),
-        ({"ansible_host": "$(id)"}, "ansible_host: expected a name or an address"),
-        ({"ansible_host": ["a"]}, "ansible_host: expected a name or an address"),
+        ({"ansible_host": "10.0.0.1; reboot"}, "ansible_host: expected a host name or an addre"),
+        ({"ansible_host": "$(id)"}, "ansible_host: expected a host name or an address"),
+        ({"ansible_host": ["a"]}, "ansible_host: expected a host name or an address"),
         ({"ansible_port": "22x"}, "ansible_port: expected an integer from 1 to 65535 (got '22x')"),
         ({"ansible_port": 65536}, "ansible_port: expected an integer from 1 to 65535 (got 65536)"),
-        ({"ansible_user": "-l"}, "ansible_user: expected a user's name (got '-l')"),
+        ({"ansible_user": "-l"}, "ansible_user: expected a user name (got '-l')"),
         (
             {"ansible_connection": "docker"},
             "ansible_connection: expected ssh or local (got 'docker')",
@@ -227,14 +227,14 @@ def test_a_value_that_another_shadows_is_checked_too(tmp_path: Path) -> None:
         ({"ansible_port": [22]}, "ansible_port: expected an integer from 1 to 65535 (got [22])"),
         (
             {"ansible_ssh_common_args": "-o 'x"},
-            "ansible_ssh_common_args: expected options as a shell",
+            "ansible_ssh_common_args: expected options, quoted as in",
         ),
-        ({"ansible_ssh_common_args": 5}, "ansible_ssh_common_args: expected options as a shell"),
+        ({"ansible_ssh_common_args": 5}, "ansible_ssh_common_args: expected options, quoted as in"),
         (
             {"ansible_ssh_private_key_file": ["a"]},
             "ansible_ssh_private_key_file: expected the path",
         ),
-        ({"ansible_user": "a b"}, "ansible_user: expected a user's name (got 'a b')"),
+        ({"ansible_user": "a b"}, "ansible_user: expected a user name (got 'a b')"),
     ],
 )
 def test_what_would_reach_ssh_as_an_option_is_refused(

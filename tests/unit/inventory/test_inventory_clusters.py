@@ -75,9 +75,9 @@ def test_several_clusters_share_hosts_and_each_has_its_order_and_head(tmp_path: 
     assert _ranks(loaded, name="right") == ["spark4", "spark3"]
     assert _ranks(loaded, name="picked") == ["spark3", "spark2"]
     assert _ranks(loaded, name="right", limit="spark3") == ["spark3"]
-    with pytest.raises(InventoryError, match="there are several clusters") as refusal:
+    with pytest.raises(InventoryError, match="several clusters are defined") as refusal:
         inventory.choose_cluster(loaded)
-    assert refusal.value.hint == "name one: left, right, picked"
+    assert refusal.value.hint == "choose one with --cluster: left, right, picked"
 
 
 def test_a_cluster_lays_its_variables_over_those_of_its_hosts(tmp_path: Path) -> None:
@@ -122,8 +122,8 @@ def test_variables_by_rank_follow_the_ranks_that_are_left(tmp_path: Path) -> Non
         ("{a: {hosts: 4}}", "cluster 'a': hosts cannot be 4"),
         ("{a: {hosts: spark9}}", "cluster 'a': 'spark9' matches no host and no group"),
         ("{a: {hosts: nas}}", "cluster 'a': host 'nas' is not in the group `sparks`"),
-        ("{a: {hosts: [spark1, spark1]}}", "cluster 'a': a host is named twice: spark1, spark1"),
-        ("{a: {hosts: []}}", "cluster 'a': it has no hosts"),
+        ("{a: {hosts: [spark1, spark1]}}", "cluster 'a': a host is listed twice: spark1, spark1"),
+        ("{a: {hosts: []}}", "cluster 'a': no hosts"),
         ("{a: {hosts: [spark1], head: spark2}}", "its head 'spark2' is not one of its hosts"),
         ("{a: {hosts: sparks}, b: {hosts: x}}", "cluster 'b': 'x' matches no host and no group"),
         ("{a: {hosts: sparks, vars: {link_mut: 1}}}", "unknown variable link_mut"),
@@ -149,9 +149,9 @@ def test_a_cluster_that_makes_no_sense_is_refused_when_the_inventory_is_read(
 @pytest.mark.parametrize(
     ("text", "expected", "hint"),
     [
-        ("spark: {hosts: {a: }}", "no hosts in a group `sparks`", "did you mean 'spark'?"),
-        ("racks: {hosts: {a: }}", "no hosts in a group `sparks`", "put your machines there"),
-        ("sparks: ", "no hosts in a group `sparks`", ""),
+        ("spark: {hosts: {a: }}", "no hosts in the group `sparks`", "did you mean 'spark'?"),
+        ("racks: {hosts: {a: }}", "no hosts in the group `sparks`", "add your machines to it"),
+        ("sparks: ", "no hosts in the group `sparks`", ""),
     ],
 )
 def test_a_cluster_needs_the_group_sparks(
@@ -166,7 +166,7 @@ def test_a_cluster_needs_the_group_sparks(
     ("head", "expected"),
     [
         ("nas", "head 'nas' is not in the group `sparks`"),
-        ("spark1: , spark2", "there is more than one head: spark1, spark2"),
+        ("spark1: , spark2", "more than one head: spark1, spark2"),
     ],
 )
 def test_a_head_outside_or_a_second_one_is_refused(

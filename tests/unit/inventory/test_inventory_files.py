@@ -50,7 +50,7 @@ def test_every_problem_of_every_file_is_reported_in_order(tmp_path: Path) -> Non
         ("group_vars/sparks.yml:1:11", "link_mtu: expected an integer from 1280 to 9216 (got 1)"),
         ("group_vars/sparks.yml:2:9", "engine: expected one of docker, podman, native (got 2)"),
         ("hosts.yml:2:3", "unknown key 'host' in group 'sparks'"),
-        ("hosts.yml:4:28", "ansible_host: expected a name or an address (got '-x')"),
+        ("hosts.yml:4:28", "ansible_host: expected a host name or an address (got '-x')"),
         ("hosts.yml:4:32", "unknown variable vllm_prot"),
         (
             "hosts.yml:5:5",
@@ -80,20 +80,20 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ("# nothing yet\n", "1:1: the inventory is empty"),
         ("[]", "1:1: the inventory is a list, not a mapping of groups"),
         ("plugin: aws_ec2", "1:9: inventory plugins are not supported"),
-        ("1: {}", "1:1: a group's name must be text (got 1)"),
-        ("sparks: spark1", "1:9: group 'sparks' is a text, not a mapping of hosts, vars, children"),
+        ("1: {}", "1:1: a group name must be text (got 1)"),
+        ("sparks: spark1", "1:9: group 'sparks' is text, not a mapping of hosts, vars, children"),
         ("sparks: {hosts: [spark1]}", "1:17: hosts of group 'sparks' is a list, not a mapping"),
         ("sparks: {children: 3}", "1:20: children of group 'sparks' is an integer, not a mapping"),
-        ("sparks: {hosts: {1: }}", "1:18: a host's name must be text (got 1)"),
-        ("sparks: {hosts: {spark1: 10.0.0.1}}", "1:26: expected variables, saw '10.0.0.1'"),
-        ("sparks: {vars: [a]}", "1:16: expected variables, saw ['a']"),
-        ("sparks: {vars: {1: x}}", "1:17: a variable's name must be text (got 1)"),
-        ("sparks: {hosts: {'': }}", "1:18: a host's name must be text (got '')"),
+        ("sparks: {hosts: {1: }}", "1:18: a host name must be text (got 1)"),
+        ("sparks: {hosts: {spark1: 10.0.0.1}}", "1:26: expected variables (got '10.0.0.1')"),
+        ("sparks: {vars: [a]}", "1:16: expected variables (got ['a'])"),
+        ("sparks: {vars: {1: x}}", "1:17: a variable name must be text (got 1)"),
+        ("sparks: {hosts: {'': }}", "1:18: a host name must be text (got '')"),
         ("a: {children: {a: }}", "1:16: group 'a' cannot be a child of 'a'"),
         ("a: {children: {all: }}", "1:16: group 'all' cannot be a child of 'a'"),
         (
             "a: {children: {b: }}\nb: {children: {c: {children: {a: }}}}",
-            "1:16: groups are in each other: a > b > c > a",
+            "1:16: groups contain each other: a > b > c > a",
         ),
         (
             "a: {vars: {ansible_group_priority: high}}",
@@ -116,14 +116,14 @@ def test_a_yaml_file_of_another_shape_is_refused(text: str, expected: str, tmp_p
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("[sparks:host]\nspark1\n", "1:1: [sparks:host] is of an unknown kind"),
-        ("[my sparks]\n", "1:1: [my sparks] is not a section"),
-        ("[sparks]\nspark1 user\n", "2:8: expected name=value, saw 'user'"),
-        ("[sparks:vars]\n[sparks]\n[sparks:vars]\nuser\n", "4:1: expected name=value, saw 'user'"),
+        ("[sparks:host]\nspark1\n", "1:1: [sparks:host]: unknown section type 'host'"),
+        ("[my sparks]\n", "1:1: [my sparks] is not a valid section"),
+        ("[sparks]\nspark1 user\n", "2:8: expected name=value (got 'user')"),
+        ("[sparks:vars]\n[sparks]\n[sparks:vars]\nuser\n", "4:1: expected name=value (got 'user')"),
         ("[sparks]\n  spark1 x='a\n", "2:3: cannot be split into words: No closing quotation"),
-        ("[sparks:vars]\nx=1\n", "1:1: [sparks:vars] is for a group that does not exist"),
-        ("[racks:children]\nsparks\n", "2:1: [racks:children] names no group 'sparks'"),
-        ("[a:children]\na b\n[b]\n", "2:1: 'a b' is not the name of a group"),
+        ("[sparks:vars]\nx=1\n", "1:1: [sparks:vars]: group 'sparks' not found"),
+        ("[racks:children]\nsparks\n", "2:1: [racks:children]: group 'sparks' not found"),
+        ("[a:children]\na b\n[b]\n", "2:1: 'a b' is not a valid group name"),
         ("all:\n", "1:1: 'all:' is not a host name"),
         ("---\n", "1:1: '---' is not a host name"),
         (
@@ -201,7 +201,7 @@ def test_a_file_that_is_not_an_inventory_is_refused_by_name(tmp_path: Path) -> N
     binary = tmp_path / "hosts"
     assert "byte 0xff" in _refused(binary, b"\x7fELF\xff\x00")[0]
     assert "is larger than 1 MB" in _refused(binary, b"x" * 1_000_001)[0]
-    assert "scripts are not run" in _refused(binary, "#!/bin/sh\necho '{}'\n")[0]
+    assert "scripts are not supported" in _refused(binary, "#!/bin/sh\necho '{}'\n")[0]
     assert "TOML" in _refused(tmp_path / "hosts.toml", "[a]\n")[0]
     assert "No such file" in _refused(tmp_path / "absent.yml")[0]
     assert "ansible-vault" in _refused(tmp_path / "v.yml", "$ANSIBLE_VAULT;1.1;AES256\n61\n")[0]
@@ -216,7 +216,7 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("group_vars/sparks.yml", "[a, b]", "expected variables, saw ['a', 'b']"),
+        ("group_vars/sparks.yml", "[a, b]", "expected variables (got ['a', 'b'])"),
         ("group_vars/sparks.yml", "a: 1\na: 2\n", "duplicate key 'a', first set on line 1"),
         ("group_vars/sparks/x.yml", "a: [", "did not find expected node content"),
         (
@@ -364,7 +364,7 @@ def test_an_encrypted_variable_in_the_inventory_itself_is_named_where_it_is_need
     with pytest.raises(InventoryError, match="hf_secret") as refusal:
         inventory.load_inventory([str(hosts)])
     hint = str(refusal.value.problems[0].hint)
-    assert f"not read, since it is encrypted: hf_secret ({hosts}:4:16)" in hint
+    assert f"not read because of encryption: hf_secret ({hosts}:4:16)" in hint
 
 
 def test_encrypted_variables_of_sparks_are_refused(tmp_path: Path) -> None:

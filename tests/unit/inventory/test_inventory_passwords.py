@@ -63,13 +63,13 @@ def test_a_password_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
     kept.chmod(0o640)
     error = _refusal(shared)
     assert error.message == (
-        f"ansible_become_password is a password, and others may read {kept} (mode 0640)"
+        f"ansible_become_password is a password, but other users can read {kept} (mode 0640)"
     )
     assert error.hint == f"type: chmod 600 {kept}"
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "holds nothing"), (b"a\nb\n", "2 lines"), (b"\xff", "not text")]
+    ("content", "reason"), [(b"", "is empty"), (b"a\nb\n", "2 lines"), (b"\xff", "not text")]
 )
 def test_a_file_holds_the_password_alone(tmp_path: Path, content: bytes, reason: str) -> None:
     kept = tmp_path / "kept"
@@ -84,13 +84,13 @@ def test_a_file_holds_the_password_alone(tmp_path: Path, content: bytes, reason:
 def test_a_password_in_a_file_that_others_may_read_is_refused(tmp_path: Path) -> None:
     source = _file(tmp_path, f"ansible_become_password: {SECRET}", mode=0o644)
     error = _refusal(source)
-    assert f"others may read {source} (mode 0644)" in error.message
+    assert f"other users can read {source} (mode 0644)" in error.message
     assert error.hint == f"type: chmod 600 {source}"
 
 
 def test_a_password_on_the_command_line_is_refused(tmp_path: Path) -> None:
     error = _refusal(_file(tmp_path, "ansible_user: me"), ansible_become_password=SECRET)
-    assert "everybody on this machine can read a command line" in error.message
+    assert "every user of this machine can read a command line" in error.message
     assert "--ask-become-pass" in str(error.hint)
 
 

@@ -71,7 +71,7 @@ def test_a_value_is_explained_with_the_place_that_set_it_and_those_it_shadows(si
     with pytest.raises(InventoryError) as refusal:
         inventory.explain_host_variable(loaded, "spark1", "kep")
     assert refusal.value.hint == "did you mean 'kept'?"
-    with pytest.raises(InventoryError, match="no host 'spark'"):
+    with pytest.raises(InventoryError, match="host 'spark' not found"):
         inventory.explain_host_variable(loaded, "spark", "who")
 
 

@@ -178,7 +178,7 @@ def test_a_file_with_nul_is_an_error_of_the_file(tmp_path: Path) -> None:
     (tmp_path / "s").write_bytes(b"hush\0b")
     value = {"A": {"from_file": str(tmp_path / "s")}}
     settings = Settings(host=Host(name="a", vars={"vllm_env": Value(data=value)}))
-    with pytest.raises(InventoryError, match="it holds a NUL byte") as caught:
+    with pytest.raises(InventoryError, match="the file contains a NUL byte") as caught:
         secrets.resolve_secret(settings, "A", value["A"])
     assert str(tmp_path / "s") in str(caught.value)
     assert "hush" not in str(caught.value)

@@ -100,7 +100,7 @@ def test_no_cluster_may_have_the_name_of_the_gateway(tmp_path: Path) -> None:
         "sparks: {hosts: {spark1: }, vars: {gateway: {}, clusters: {gateway: {hosts: spark1}}}}\n"
     )
     (problem,) = refused(tmp_path, text)
-    assert "a cluster is called 'gateway', which is the name of the gateway" in problem
+    assert "cluster name 'gateway' is reserved for the gateway" in problem
 
 
 def test_each_model_has_a_route_and_clusters_with_the_same_model_are_copies(tmp_path: Path) -> None:

@@ -160,7 +160,7 @@ def test_the_url_comes_from_a_file(tmp_path: Path) -> None:
 def test_a_file_without_a_url_is_refused_and_not_quoted(tmp_path: Path, content: str) -> None:
     file = tmp_path / "url"
     file.write_text(content)
-    with pytest.raises(InventoryError, match="does not hold a URL") as caught:
+    with pytest.raises(InventoryError, match="does not contain a URL") as caught:
         read_notify_settings(head(webhook={"from_file": str(file)}))
     assert WORD not in str(caught.value)
 

@@ -20,7 +20,7 @@ def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str
     try:
         text = path.read_text(encoding="utf-8").rstrip("\r\n")
     except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InventoryError(
             f"{subject} cannot be read from {path}: {reason}", where=where, hint=hint
         ) from None
@@ -44,7 +44,7 @@ def read_private_file(path: Path, *, subject: str, where: Where | None, hint: st
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
             text = file.read(MOST_TEXT).decode("utf-8")
     except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
-        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InventoryError(f"{subject}: {path}: {reason}", where=where, hint=hint) from None
     if mode & OTHERS:
         raise InventoryError(

@@ -1,4 +1,4 @@
-"""Access to the page: the address that it is served at, and the token of a wider one."""
+"""Access to the page: its address, and the token that any but a loopback address needs."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class Access:
     def knows_host(self, headers: Mapping[str, str]) -> bool:
         """Return whether a request was meant for this server.
 
-        A page of a stranger could let its own name lead to this machine, and read what the browser
-        gets there (DNS rebinding). A request with the token is above that.
+        A hostile page could resolve its own name to this machine, and read what the browser gets
+        from it (DNS rebinding). A request with the token is exempt.
         """
         if self.token:
             return True
@@ -63,7 +63,7 @@ def _read_password(kind: str, value: str) -> str:
 
 
 def decide_access(binding: Binding, token_file: Path | None) -> Access:
-    """Return the rule for a binding; raises UsageError where a wider one has no token."""
+    """Return the rule for a binding; raises UsageError for one beyond loopback without a token."""
     if token_file is not None:
         return Access(token=read_page_token(token_file))
     if not binding.is_loopback:
@@ -87,7 +87,7 @@ def read_page_token(path: Path) -> str:
     except OSError as error:
         raise UsageError(f"--token-file {path}: {error.strerror}", hint=MAKE_ONE) from None
     except UnicodeDecodeError:
-        raise UsageError(f"--token-file {path}: it is not text", hint=MAKE_ONE) from None
+        raise UsageError(f"--token-file {path}: not a text file", hint=MAKE_ONE) from None
     if status.st_mode & OTHERS:
         mode = stat.S_IMODE(status.st_mode)
         raise UsageError(

@@ -58,7 +58,7 @@ def render_bench_svg(series: Sequence[Series]) -> str:
     for number, each in enumerate(series, 1):
         dots = [(_scale_time(x.at, first, last), _scale_rate(x.decode, most)) for x in each.entries]
         parts += _draw_series(each, dots, number)
-    label = "Tokens a second that serve.bench measured, over time"
+    label = "Tokens per second measured by serve.bench, over time"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '
         f'aria-label="{label}" class="chart">\n' + "\n".join(parts) + "\n</svg>\n"

@@ -98,7 +98,7 @@ class PageContent:
 def clean_page_text(value: Any) -> str:
     r"""Return a text as the page shows it: one bounded line without secrets.
 
-    What would end the line, act on a terminal or turn the direction of text is shown as ``\x1b``.
+    Characters that end a line, control a terminal or reverse text are shown as in ``\x1b``.
     """
     text = escape_line(redact_secrets(str(value)))
     return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."

@@ -1,4 +1,4 @@
-"""The page as HTML: one file without any other, or one that a server keeps up to date.
+"""The page as HTML: one self-contained file, or one that a server keeps up to date.
 
 The policy in it (CSP) lets the browser use the styles and the script of sparkfleet alone, by their
 hashes, so that a text of a host could run nothing even where an escape failed.
@@ -40,7 +40,7 @@ def render_page(content: PageContent, *, live: bool = False) -> str:
 
 
 def render_body(content: PageContent, *, live: bool = False) -> str:
-    """Return what is inside the page, which a live one replaces as a whole."""
+    """Return the content of the page, which a live page replaces as a whole."""
     background = content.background
     series = group_series(background.bench)
     links = background.links

@@ -88,14 +88,14 @@ def _list_figures(content: PageContent) -> Iterator[tuple[str, Cell]]:
         return
     for label, key, form in (
         ("tokens/s generated", "generated", "{:.1f}"),
-        ("tokens/s read", "prompted", "{:.1f}"),
+        ("prompt tokens/s read", "prompted", "{:.1f}"),
         ("requests running", "running", "{}"),
         ("requests waiting", "waiting", "{}"),
         ("KV cache in use", "cache", "{:.1%}"),
-        ("time to the first token", "ttft", "{:.2f} s"),
+        ("time to first token", "ttft", "{:.2f} s"),
     ):
         value = load[key]
-        text = "no request" if value is None else form.format(value)
+        text = "no requests" if value is None else form.format(value)
         yield label, create_status_cell(text, ("hosts", name, "load", key), value)
 
 
@@ -106,7 +106,7 @@ def build_rank_table(content: PageContent) -> Table:
         "Ranks",
         ("rank", "host", "state", "process", "GPU memory", "reason, last line of its log"),
         (_build_rank_row(at, rank) for at, rank in enumerate(ranks)),
-        empty="No rank: no host has a record of a deployment.",
+        empty="No ranks: no host has a record of a deployment.",
     )
 
 
@@ -140,7 +140,7 @@ def build_host_table(content: PageContent) -> Table:
         "Hosts",
         ("host", "state", "roles", "memory free", "of", "power", "temperature", "clock", "links"),
         (_build_host_row(content, name) for name in content.status["hosts"]),
-        empty="No host: the inventory names none.",
+        empty="No hosts in the inventory.",
     )
 
 
@@ -207,7 +207,7 @@ def build_event_table(content: PageContent) -> Table:
             )
             for event in shown
         ),
-        empty=content.missing.get("events") or "No event is recorded on the head.",
+        empty=content.missing.get("events") or "No events are recorded on the head.",
         note=f"{rest} older events are on {content.head}." if rest else "",
     )
 

@@ -35,7 +35,7 @@ def list_cluster_metrics(content: PageContent) -> Iterator[MetricFamily]:
     health = content.status["health"]
     yield _gauge("build_info", "Version of sparkfleet.", [({"version": content.version}, 1)])
     yield _gauge(
-        "look_timestamp_seconds", "When the hosts were last looked at.", [({}, content.at)]
+        "look_timestamp_seconds", "Time of the last look at the hosts.", [({}, content.at)]
     )
     yield _gauge(
         "health_state",
@@ -50,7 +50,7 @@ def list_cluster_metrics(content: PageContent) -> Iterator[MetricFamily]:
     ranks = [({"rank": rank["rank"], "host": rank["host"]}, rank) for rank in health["ranks"]]
     yield _gauge(
         "rank_alive",
-        "Whether a rank works; no sample where nothing shows it.",
+        "Whether a rank works; no sample where this is unknown.",
         [(labels, rank["alive"]) for labels, rank in ranks],
     )
     yield _gauge(
@@ -124,7 +124,9 @@ def _list_role_metrics(hosts: Mapping[str, Any]) -> Iterator[MetricFamily]:
         [(key, role["alive"]) for key, role in roles],
     )
     yield _gauge(
-        "role_age_seconds", "Time since it began.", [(key, role["seconds"]) for key, role in roles]
+        "role_age_seconds",
+        "Time since the process of a role started.",
+        [(key, role["seconds"]) for key, role in roles],
     )
     yield _gauge(
         "endpoint_healthy",

@@ -56,7 +56,7 @@ PANELS = (
         mappings=CARRIER,
     ),
     Panel(
-        title="Tokens a second",
+        title="Tokens per second",
         queries=(
             (f"sum(rate(vllm:generation_tokens_total{{{WHERE}}}{TIME}))", "generated"),
             (f"sum(rate(vllm:prompt_tokens_total{{{WHERE}}}{TIME}))", "read"),
@@ -75,7 +75,7 @@ PANELS = (
         unit="percentunit",
     ),
     Panel(
-        title="Time to the first token",
+        title="Time to first token",
         queries=_build_quantiles("vllm:time_to_first_token_seconds"),
         unit="s",
     ),

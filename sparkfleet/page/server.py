@@ -1,4 +1,4 @@
-"""A small server for a few pages that are read only, over HTTP/1.1 and Server-Sent Events.
+"""A small server for a few read-only pages, over HTTP/1.1 and Server-Sent Events.
 
 It runs in a thread of its own. No client is waited for: a request has `REQUEST_LIMIT` s to arrive
 and `ANSWER_LIMIT` s to be taken, and where too many are in progress the oldest is dropped.

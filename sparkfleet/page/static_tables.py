@@ -66,7 +66,7 @@ def build_rate_table(links: LinkMap) -> Table:
         "Measured rates",
         ("from", "to", "over", "Gb/s", "measured with"),
         (_build_rate_row(rate) for rate in (measured.rates if measured else ())),
-        empty="No rates were measured; the first start of two or more Sparks does so.",
+        empty="No rates have been measured; the first start on two or more Sparks does so.",
         note=" ".join(notes),
     )
 
@@ -112,7 +112,7 @@ def build_setting_table(background: Background) -> Table:
         "Values and their origin",
         ("name", "value", "set at", "instead of"),
         (_build_setting_row(setting) for setting in background.settings),
-        empty=background.missing.get("settings") or "No value is known.",
+        empty=background.missing.get("settings") or "No values are known.",
     )
 
 
@@ -141,7 +141,7 @@ def build_duration_tables(background: Background) -> Iterator[Table]:
             ("task", *heads),
             (_build_duration_row(name, seconds, most) for name, seconds in tasks.items()),
             empty="No task took 2 s or more.",
-            note="Seconds, in the last runs that succeeded on this machine.",
+            note="Seconds, in the last successful runs on this machine.",
         )
 
 
@@ -161,7 +161,7 @@ def build_bench_table(entries: Sequence[BenchEntry]) -> Table:
     """Return the last results of `serve.bench`, the newest first."""
     return create_page_table(
         "Results",
-        ("time", "recipe", "hosts", "at once", "prompt", "answer", "decode", "prefill", "TTFT"),
+        ("time", "recipe", "hosts", "requests", "prompt", "answer", "decode", "prefill", "TTFT"),
         (
             (
                 create_name(format_time(entry.at)),
@@ -176,7 +176,7 @@ def build_bench_table(entries: Sequence[BenchEntry]) -> Table:
             )
             for entry in entries[-MOST_BENCHES:][::-1]
         ),
-        empty="No benchmark was run.",
+        empty="No benchmark has been run.",
         note=_explain_disturbed(entries[-MOST_BENCHES:]),
     )
 
@@ -202,7 +202,7 @@ def build_version_table(background: Background, hosts: Sequence[str]) -> Table:
             )
             for name in names
         ),
-        empty=background.missing.get("versions") or "No version is known.",
+        empty=background.missing.get("versions") or "No versions are known.",
     )
 
 
@@ -216,7 +216,7 @@ def build_finding_table(diagnosis: Diagnosis | None, missing: str) -> Table:
         "Findings",
         ("host", "finding", "what to do", "line"),
         _list_finding_rows(diagnosis) if diagnosis else (),
-        empty=missing or "The logs show no known failure, and no line of an error.",
+        empty=missing or "The logs show no known failure and no errors.",
     )
 
 
@@ -238,7 +238,7 @@ def _list_finding_rows(diagnosis: Diagnosis) -> Iterator[Iterator[Cell]]:
         yield iter(
             (
                 create_name(error.host),
-                create_page_cell("first error, without a known cause", tone="warn"),
+                create_page_cell("first error, no known cause", tone="warn"),
                 create_page_cell(""),
                 create_page_cell(f"{error.log}:{error.line}: {error.text}", form="code"),
             )

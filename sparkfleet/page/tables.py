@@ -32,7 +32,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """A table with its heads; `empty` is said where it has no rows."""
+    """A table with its headings; `empty` is the text shown if it has no rows."""
 
     title: str
     heads: tuple[str, ...]

@@ -62,7 +62,8 @@ class _PlaybookParser(TaskReader):
                 self.note(f"a play requires {key!r}", node.where)
         if self.flag(node, "gather_facts"):
             where = node.key("gather_facts").where
-            self.note("facts are gathered by a task", where, "write a task `gather_facts:`")
+            hint = "write a task: gather_facts:"
+            self.note("gather_facts is a task, not a keyword of a play", where, hint)
         hosts = ",".join(self.strings(node, "hosts"))
         inside = self.within(node, inherited)
         return Play(
@@ -124,7 +125,7 @@ class _PlaybookParser(TaskReader):
     def _refuse_more_tasks(self, node: positions.Node) -> None:
         if self._count == MOST_TASKS + 1:
             hint = "split it into several playbooks"
-            self.note(f"a playbook must have <= {MOST_TASKS} tasks", node.where, hint)
+            self.note(f"a playbook can have at most {MOST_TASKS} tasks", node.where, hint)
 
     def _block(self, node: positions.Map, inherited: Inherited) -> Block:
         self.keys(node, BLOCK_KEYS, "a block")
@@ -137,14 +138,14 @@ class _PlaybookParser(TaskReader):
         )
 
     def _included(self, node: positions.Map, word: str, inherited: Inherited) -> Block:
-        self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which includes tasks,")
+        self.keys(node, (*INCLUDED_KEYS, word), f"{word}, which includes tasks")
         given = node.get(word)
         path = find_data_file("playbooks", INCLUDED[word])
         if given is not None and given.data is not None:
             hint = "give --tp, --recipe and --limit on the command line"
             self.note(f"{word} takes no arguments", given.where, hint)
         if word in self._open or path is None:
-            why = "includes itself" if path else "was not found"
+            why = "includes itself" if path else "not found"
             self.note(f"the playbook {INCLUDED[word]} {why}", node.key(word).where)
             raise InvalidNode
         self._open.append(word)

@@ -30,7 +30,7 @@ class PlaybookReader:
             if name not in allowed:
                 plain = str(name).removeprefix(FQCN)
                 hint = ANSIBLE_ONLY.get(plain) or suggest_similar(plain, list(allowed))
-                self.note(f"{what} has no key {name!r}", node.key(name).where, hint)
+                self.note(f"unknown key {name!r} in {what}", node.key(name).where, hint)
 
     def text(self, node: positions.Map, key: str) -> str:
         """Return a string, "" if there is none."""

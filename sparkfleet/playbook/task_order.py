@@ -52,7 +52,8 @@ def check_selected_order(chosen: Sequence[Play], plays: Sequence[Play], *, nodes
             raise UsageError(
                 f"the task {task.name!r} needs the task {provider.name!r}, which is not selected",
                 where=task.where,
-                hint="--start-at that task or an earlier one, or change --tags and --skip-tags",
+                hint="use --start-at with that task or an earlier one, or change --tags and "
+                "--skip-tags",
             )
 
 

@@ -172,7 +172,7 @@ def read_metadata(tree: Map, reader: RecipeReader) -> dict[str, Any]:
                 else did_you_mean(str(key.data), [*VARIABLES, *KEYS])
             )
             all_keys = f"its keys: {', '.join(KEYS)}, and variables"
-            reader.add_problem(f"a recipe has no key {key.data!r}", key.where, hint or all_keys)
+            reader.add_problem(f"unknown key {key.data!r} in a recipe", key.where, hint or all_keys)
     _check_reasons(tree, reader)
     return {name: value for name, value in metadata.items() if value is not None}
 

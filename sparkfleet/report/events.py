@@ -12,7 +12,7 @@ from sparkfleet.model import Outcome, Status
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunStarted:
-    """The first line of output: which files were taken. `sources` is label -> file.
+    """The first line of output: the files in use. `sources` is label -> file.
 
     `usual` are the seconds that tasks took in earlier runs, by their names.
     """
@@ -42,7 +42,7 @@ class TaskStarted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Long work on a host: what it does now, and how far it is where that is known.
+    """Long work on a host: what it is doing, and its progress where that is known.
 
     Where `done` and `total` are `bytes`, their rate and the remaining time are shown too. `stage`
     is the part of `text` that stays the same while the numbers in it change, for timelines.
@@ -117,10 +117,10 @@ Event = (
 
 
 class Reporter(Protocol):
-    """Whatever listens to a run."""
+    """A listener to the events of a run."""
 
     def handle(self, event: Event) -> None:
-        """Take one event; must not raise."""
+        """Handle one event; must not raise."""
 
 
 class Reporters:
@@ -130,13 +130,13 @@ class Reporters:
         self._reporters = reporters
 
     def handle(self, event: Event) -> None:
-        """Hand `event` to each in turn."""
+        """Pass `event` to each in turn."""
         for reporter in self._reporters:
             reporter.handle(event)
 
 
 class NullReporter:
-    """A reporter that says nothing."""
+    """A reporter that prints nothing."""
 
     def handle(self, event: Event) -> None:
-        """Take `event` and drop it."""
+        """Ignore `event`."""

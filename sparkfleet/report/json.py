@@ -1,7 +1,7 @@
-"""A run as one JSON document, printed when it has ended; `docs/playbooks.md` shows its form.
+"""A run as one JSON document, printed at its end; `docs/playbooks.md` shows the format.
 
-``"sparkfleet": 1`` is the version of the form: fields may be added within it, none is removed or
-gets another meaning.
+``"sparkfleet": 1`` is the version of the format: within it fields may be added, but none is removed
+or changes its meaning.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ FORMAT_VERSION = 1
 
 
 def build_document(**content: Any) -> dict[str, Any]:
-    """Return a document of our form with `content`."""
+    """Return a document in this format with `content`."""
     return {"sparkfleet": FORMAT_VERSION, "version": __version__, **content}
 
 
@@ -102,7 +102,7 @@ def _serialize_outcome(outcome: Outcome) -> dict[str, Any]:
 
 
 def serialize_problem(problem: Problem) -> dict[str, Any]:
-    """Return a problem as our form has it."""
+    """Return a problem in this format."""
     where = problem.where
     return {
         "message": problem.message,

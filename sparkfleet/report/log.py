@@ -18,7 +18,7 @@ OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
 def state_folder() -> Path:
-    """Return the folder of what this machine keeps: $XDG_STATE_HOME/sparkfleet."""
+    """Return the state folder of this machine: $XDG_STATE_HOME/sparkfleet."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "sparkfleet"
 
@@ -51,14 +51,14 @@ def create_log_folder(run_id: str) -> Path:
         make_state_folder("runs", run_id)
     except OSError as error:
         raise UsageError(
-            f"the log of the run cannot be kept in {folder}: {error.strerror}",
-            hint="name another folder: XDG_STATE_HOME=FOLDER in the environment",
+            f"the log of the run cannot be written to {folder}: {error.strerror}",
+            hint="set another folder in the environment: XDG_STATE_HOME=FOLDER",
         ) from error
     return folder
 
 
 class LogReporter:
-    """Writes every event to a file; a disk that is full ends the log and not the run."""
+    """Writes every event to a file; a full disk ends the log, not the run."""
 
     def __init__(self, path: Path) -> None:
         self._file = output_streams.open_stream(path, required=False)
@@ -71,7 +71,7 @@ class LogReporter:
         self._file.close()
 
     def handle(self, event: Event) -> None:
-        """Write one event, at once."""
+        """Write one event immediately."""
         if isinstance(event, RunStopped):  # on the screen it is the error itself
             screens.write_escaped(self._file, "".join(f"{problem}\n" for problem in event.problems))
         self._text.handle(event)

@@ -1,4 +1,4 @@
-"""Files that the user names for output: written whole, and never through what another user made.
+"""Files that the user names for output: written as a whole, and never through another user's link.
 
 A link, a named pipe or a file of another user may wait in a shared folder such as /tmp for the next
 run. So a file is made new, next to its place, and renamed; a link in that place is replaced.
@@ -26,7 +26,8 @@ def check_output_file(path: Path, option: str = "") -> None:
     if path.is_dir():
         raise UsageError(f"{name} is a folder", hint="name a file in it")
     if not path.parent.is_dir():
-        raise UsageError(f"{path.parent} is not a folder", hint=f"make it: mkdir -p {path.parent}")
+        hint = f"create it: mkdir -p {path.parent}"
+        raise UsageError(f"{path.parent} is not a folder", hint=hint)
     try:
         _check_place(path)
     except OSError as error:

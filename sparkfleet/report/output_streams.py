@@ -24,9 +24,10 @@ _unread: set[str] = set()
 
 
 class ResilientStream(io.TextIOWrapper):
-    """A file that takes whatever is written to it; what finds no place is dropped.
+    """A file that never fails on a write: text that cannot be written is dropped.
 
-    It errs at the layer of text: an interrupt in a raw file of Python's would write twice.
+    Errors are handled at the text layer: an interrupt in one of Python's raw files would write
+    the text twice.
     """
 
     def write(self, text: str, /) -> int:
@@ -38,7 +39,7 @@ class ResilientStream(io.TextIOWrapper):
             return len(text)
 
     def flush(self) -> None:
-        """Let what was written be seen, or drop it."""
+        """Flush the buffer, or drop it."""
         try:
             super().flush()
         except OSError as error:
@@ -61,9 +62,9 @@ def _resolve_stream_name(name: int | str) -> str:
 
 
 def open_stream(target: int | Path, *, required: bool, encoding: str = "utf-8") -> TextIO:
-    """Open a descriptor or a path for text that cannot fail; `asked` if somebody asked for it.
+    """Open a descriptor or a path for writes that never fail; `required` if the user named it.
 
-    Characters that `encoding` cannot have become escapes. Raises OSError where it cannot be opened.
+    Characters that `encoding` lacks become escapes. Raises OSError if it cannot be opened.
     """
     raw = io.FileIO(target, "w", closefd=not isinstance(target, int))
     if required:
@@ -77,9 +78,9 @@ def open_stream(target: int | Path, *, required: bool, encoding: str = "utf-8") 
 
 
 def protect_standard_streams() -> None:
-    """Let standard output and error be such files; a descriptor that is closed leads nowhere.
+    """Replace standard output and error by such files, and open closed descriptors on /dev/null.
 
-    Else the next file that is opened would get its number, and what is said would go there.
+    Otherwise the next file to be opened would get that descriptor, and receive the output.
     """
     for descriptor in range(3):
         try:
@@ -98,17 +99,17 @@ def protect_standard_streams() -> None:
 
 
 def has_reader() -> bool:
-    """Return whether somebody may still read standard output: who only shows may end if not."""
+    """Return whether standard output may still have a reader; a task that only prints can stop."""
     return NAMES[OUTPUT] not in _unread
 
 
 def record_write_error(name: str, error: OSError) -> None:
-    """Remember that the file `name` is not whole."""
+    """Record that the file `name` is incomplete."""
     _lost.setdefault(name, error.strerror or str(error))
 
 
 def record_missing_output(name: str, error: OSError) -> None:
-    """Remember that a file that the user named could not be written."""
+    """Record that a file that the user named could not be written."""
     _required.add(name)
     record_write_error(name, error)
 

@@ -1,4 +1,4 @@
-"""Screens that take the text of a run: plain lines to a file or a pipe."""
+"""Screens that show the text of a run: here as plain lines, for a file or a pipe."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ EVERY = 5.0  # s between two lines on the bytes of a host
 
 
 class Screen(Protocol):
-    """Takes the lines of a run."""
+    """Shows the lines of a run."""
 
     @property
     def width(self) -> int:
-        """How many characters a heading has."""
+        """Width of a heading in characters."""
 
     def line(self, text: str, style: str = "") -> None:
-        """Print a line; `style` is a colour in Rich's words."""
+        """Print a line; `style` is a style of Rich, such as a colour."""
 
     def progress(self, event: events.Progress) -> None:
         """Show what a host does now."""
 
     def wait(self, host: str, text: str) -> None:
-        """Show, if it takes long, what is waited for on a host; "" ends it."""
+        """Show what a host is waiting for if it takes long; "" ends the wait."""
 
     def clear(self) -> None:
-        """Take away what `progress` and `wait` have left."""
+        """Remove what `progress` and `wait` have shown."""
 
 
 class PlainScreen:
-    """Writes lines without colours; a host's progress is a line where it is another than before.
+    """Writes lines without colours; a host's progress is printed when it changes.
 
-    On bytes that move there is one now and then, and the last one.
+    For a transfer it is printed now and then, and once at the end.
     """
 
     width = WIDTH
@@ -62,16 +62,16 @@ class PlainScreen:
             self.line(f"  ... [{event.host}] {escape_line(event.text)}")
 
     def wait(self, host: str, text: str) -> None:
-        """Print nothing: what is waited for says so by its progress, or is over soon."""
+        """Print nothing: a long wait reports progress, and a short one is over soon."""
 
     def clear(self) -> None:
-        """Forget; lines stay."""
+        """Forget the progress of hosts; printed lines stay."""
         self._last.clear()
         self._due.clear()
 
 
 def write_escaped(stream: TextIO, text: str) -> None:
-    """Write `text`, at once; what a terminal obeys, or `stream` cannot have, becomes an escape."""
+    """Write and flush `text`; control characters, and those `stream` cannot encode, are escaped."""
     encoding = stream.encoding or "utf-8"
     stream.write(escape_control(text).encode(encoding, "backslashreplace").decode(encoding))
     stream.flush()

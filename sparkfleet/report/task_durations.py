@@ -31,7 +31,7 @@ def read_durations() -> Mapping[str, Mapping[str, list[float]]]:
 
 
 def record_durations(kind: str, phases: Iterable[tuple[str, float]]) -> None:
-    """Keep the durations of a run that succeeded, if this user's folder can take them."""
+    """Keep the durations of a successful run, if this user's folder can be written."""
     path = state_folder() / FILE
     durations = _read_durations(path)
     tasks = durations.pop(kind, {})
@@ -48,7 +48,7 @@ def record_durations(kind: str, phases: Iterable[tuple[str, float]]) -> None:
 
 
 def _read_durations(path: Path) -> Durations:
-    """Return what the file has; nothing where it is missing or damaged."""
+    """Return the content of the file; empty if it is missing or damaged."""
     with contextlib.suppress(OSError, ValueError, TypeError, AttributeError):
         tree = parse_json(path.read_text(encoding="utf-8"))
         return {

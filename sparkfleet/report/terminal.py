@@ -1,4 +1,4 @@
-"""The text of a run on a terminal: in colours, and with a line a host that moves."""
+"""The text of a run on a terminal: in colour, with one live row for each host."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ def _fold_line(line: str, width: int) -> str:
 
 
 class VisibleConsole(Console):
-    """Rich's console, which obeys no text: only sparkfleet sets styles and moves the cursor.
+    """Rich's console without control by text: only sparkfleet sets styles and moves the cursor.
 
-    Brackets are text, too, and no markup.
+    Brackets are plain text, not markup.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -90,7 +90,7 @@ class TerminalScreen:
         return self._console.width
 
     def line(self, text: str, style: str = "") -> None:
-        """Print a line; where it is longer than the terminal, it goes on between two words."""
+        """Print a line, folded between words where it is longer than the terminal is wide."""
         shown = escape_control(text)
         self._console.print(
             fold_words(shown, self.width) if self._console.is_terminal else shown,
@@ -102,7 +102,7 @@ class TerminalScreen:
         )
 
     def progress(self, event: events.Progress) -> None:
-        """Move the line of one host."""
+        """Update the live row of one host."""
         with self._lock:
             bars = self._show_row(event.host, event.text)
             bars.update(
@@ -113,7 +113,7 @@ class TerminalScreen:
             )
 
     def wait(self, host: str, text: str) -> None:
-        """Show from `PATIENCE` s on what is waited for on a host; "" takes its row away."""
+        """Show after `PATIENCE` s what a host is waiting for; "" removes its row."""
         with self._lock:
             if not text:
                 self._waits.pop(host, None)
@@ -157,7 +157,7 @@ class TerminalScreen:
             self._bars = None
 
     def clear(self) -> None:
-        """Take the moving lines away."""
+        """Remove the live rows."""
         with self._lock:
             if self._timer is not None:
                 self._timer.cancel()

@@ -1,7 +1,7 @@
-"""Text of others as a person may see it: what a terminal would obey is shown as an escape.
+"""Untrusted text made safe to show: what a terminal would obey is shown as an escape.
 
-Hosts, logs, recipes and files say what they like. Every screen, table and file that a person reads
-takes its text through here; the colours are added by sparkfleet behind it.
+Hosts, logs, recipes and files can contain anything. All text for a screen, a table or a file that a
+person reads passes through here; sparkfleet adds its colours afterwards.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ def escape_control(text: str) -> str:
 
 
 def escape_line(text: str) -> str:
-    """Return `text` as it may stand in one line, such as a comment: line ends and tabs escaped."""
+    """Return `text` for use in one line, such as a comment: line ends and tabs are escaped."""
     return BREAKS.sub(_format_escape, text)
 
 
 def clean_log_text(text: str) -> str:
-    """Return a program's log as a person may see it.
+    """Return a program's log, safe to show.
 
     Its colours are left out, and each state of a progress bar, that ends with a carriage return,
     is a line.

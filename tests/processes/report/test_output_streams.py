@@ -178,7 +178,7 @@ def test_a_log_that_cannot_be_kept_is_reported_before_the_run(
 ) -> None:
     (tmp_path / "sparkfleet").touch()
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    with pytest.raises(UsageError, match=r"cannot be kept in .*: Not a directory") as caught:
+    with pytest.raises(UsageError, match=r"cannot be written to .*: Not a directory") as caught:
         create_log_folder("1")
     assert "XDG_STATE_HOME" in str(caught.value)
 

@@ -92,7 +92,7 @@ def test_a_folder_that_is_missing_is_named_before_hosts_are_asked(tmp_path: Path
     options = Options(task="doctor", inventory=("nowhere.yml",))
     with pytest.raises(UsageError, match="missing is not a folder") as caught:
         write_bundle(path, None, options)
-    assert caught.value.hint == f"make it: mkdir -p {path.parent}"
+    assert caught.value.hint == f"create it: mkdir -p {path.parent}"
 
 
 @pytest.mark.parametrize(

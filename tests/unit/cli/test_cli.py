@@ -172,7 +172,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
         (
             ["links.bench", "--svg", "none/x.svg", "--inventory", PAIR],
             "none is not a folder",
-            "make it: mkdir -p none",
+            "create it: mkdir -p none",
         ),
         (["links.show", "--svg", ".", "-i", PAIR], "--svg . is a folder", "name a file in it"),
         (["--list", "nope"], "Sub-collection 'nope' not found!", ""),

@@ -69,7 +69,7 @@ def test_a_password_can_be_in_a_file_of_its_own(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [(b"", "is empty"), (b"a\nb\n", "2 lines"), (b"\xff", "not text")]
+    ("content", "reason"), [(b"", "is empty"), (b"a\nb\n", "2 lines"), (b"\xff", "not a text file")]
 )
 def test_a_file_holds_the_password_alone(tmp_path: Path, content: bytes, reason: str) -> None:
     kept = tmp_path / "kept"

@@ -158,14 +158,14 @@ def test_what_is_not_known_is_said_in_words() -> None:
     text = Outline(render_page(content)).text
     for part in (
         "no load: nothing is served",
-        "No rank: no host has a record of a deployment.",
+        "No ranks: no host has a record of a deployment.",
         "spark-01 does not answer",
         "One host did not answer.",
         "Nothing is served: no host has a record of a deployment.",
-        "No value is known.",
-        "No benchmark was run.",
+        "No values are known.",
+        "No benchmark has been run.",
         "No run on this machine has succeeded",
-        "No event is recorded on the head.",
+        "No events are recorded on the head.",
         "Not read: spark-01: no route",
     ):
         assert part in text, part

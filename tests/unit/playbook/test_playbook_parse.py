@@ -233,7 +233,7 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
         ("- smoke:\n  tags: {a: b}", "tags: expected a list of words"),
         ("- cluster_up: {tp: 2}", "cluster_up takes no arguments"),
         ("- cluster_up: {tp: 2}", "give --tp, --recipe and --limit on the command line"),
-        ("- cluster_up:\n  register: x", "cluster_up, which includes tasks, has no key"),
+        ("- cluster_up:\n  register: x", "unknown key 'register' in cluster_up, which"),
         ("- set_fact: {a: 1}", "use `set`"),
         ("- ansible.builtin.apt: {name: jq}", "not supported; use `command`"),
         ("- command: ls\n  failed_when: false", "use register, and `assert`"),
@@ -257,7 +257,7 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
 def test_facts_are_not_gathered_behind_ones_back(tmp_path: Path) -> None:
     text = "- hosts: a\n  gather_facts: {}\n  tasks:\n    - survey:\n"
     assert load_playbook(_write(tmp_path, text.format("false")))
-    assert "write a task `gather_facts:`" in str(_fails(tmp_path, text.format("true")))
+    assert "write a task: gather_facts:" in str(_fails(tmp_path, text.format("true")))
 
 
 def test_of_plays_that_are_none_the_first_thousand_are_reported(tmp_path: Path) -> None:
@@ -269,5 +269,5 @@ def test_of_plays_that_are_none_the_first_thousand_are_reported(tmp_path: Path) 
 @pytest.mark.parametrize("line", ["- debug: {msg: x}", "- cluster_up:"])
 def test_a_playbook_of_too_many_tasks_is_refused_once(tmp_path: Path, line: str) -> None:
     problem = _problem(tmp_path, "\n".join([line] * (MOST_TASKS + 3)))
-    assert problem.message == f"a playbook must have <= {MOST_TASKS} tasks"
+    assert problem.message == f"a playbook can have at most {MOST_TASKS} tasks"
     assert problem.hint == "split it into several playbooks"

@@ -231,6 +231,7 @@ def test_a_recipe_that_cannot_be_used_does_not_hide_the_others(call: Call, tmp_p
     (tmp_path / "playbooks/recipes/mine.yml").write_text("vllm_modle: a/b\n")
     text = call("recipes.list", "--search", "gpt-oss-20b")
     assert "gpt-oss-20b" in text
-    assert "not usable: playbooks/recipes/mine.yml:1:1: a recipe has no key 'vllm_modle'" in text
+    problem = "playbooks/recipes/mine.yml:1:1: unknown key 'vllm_modle' in a recipe"
+    assert f"not usable: {problem}" in text
     document = json.loads(call("recipes.list", "--output", "json"))
     assert [error["file"] for error in document["errors"]] == ["playbooks/recipes/mine.yml"]

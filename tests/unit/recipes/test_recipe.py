@@ -38,8 +38,8 @@ def test_every_unknown_key_is_reported_at_once(tmp_path: Path) -> None:
     with pytest.raises(RecipeError) as caught:
         _recipe(tmp_path, "vllm_model: x\nvllm_prot: 1\nmodel: y\n")
     result = [(problem.message, problem.hint) for problem in caught.value.problems]
-    assert result[0] == ("a recipe has no key 'vllm_prot'", "did you mean 'vllm_port'?")
-    assert result[1][0] == "a recipe has no key 'model'"
+    assert result[0] == ("unknown key 'vllm_prot' in a recipe", "did you mean 'vllm_port'?")
+    assert result[1][0] == "unknown key 'model' in a recipe"
 
 
 @pytest.mark.parametrize(

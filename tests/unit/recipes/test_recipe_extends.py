@@ -128,8 +128,8 @@ def test_a_mistake_in_the_base_is_reported_with_its_place_there(tmp_path: Path) 
     _write(tmp_path, base="vllm_prot: 1\n", r="extends: base.yml\nvllm_modl: x\n")
     with pytest.raises(RecipeError) as caught:
         load_recipe(str(tmp_path / "r.yml"))
-    assert "base.yml:1:1: a recipe has no key 'vllm_prot'" in str(caught.value)
-    assert "r.yml:2:1: a recipe has no key 'vllm_modl'" in str(caught.value)
+    assert "base.yml:1:1: unknown key 'vllm_prot' in a recipe" in str(caught.value)
+    assert "r.yml:2:1: unknown key 'vllm_modl' in a recipe" in str(caught.value)
 
 
 def test_a_recipe_of_the_catalogue_can_be_extended_by_name(tmp_path: Path) -> None:

@@ -55,7 +55,7 @@ def test_a_recipe_that_cannot_be_read_does_not_hide_the_others(
     (tmp_path / "two.yml").write_text("vllm_model: google/gemma-4-31B-it\n")
     done = validate(".")
     assert done.returncode == 5
-    assert "one.yml:1:1: error: a recipe has no key 'vllm_modle'" in done.stdout
+    assert "one.yml:1:1: error: unknown key 'vllm_modle' in a recipe" in done.stdout
     assert "did you mean 'vllm_model'?" in done.stdout
     assert done.stdout.splitlines()[-1] == "2 recipes checked: 1 error, 1 advice"
 

@@ -125,7 +125,7 @@ def _call_task(function: Callable[[], int | None]) -> int | None:
         if error.filename is None:
             raise
         raise UsageError(
-            f"{error.filename}: {error.strerror}", hint=f"look at it: ls -ld {error.filename}"
+            f"{error.filename}: {error.strerror}", hint=f"check it: ls -ld {error.filename}"
         ) from error
     except RuntimeError as error:
         if "home directory" not in str(error):  # pathlib's message

@@ -129,9 +129,9 @@ def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe, *, sized: 
     if nodes > len(cluster.hosts):
         size = "tp x pp x dp" if options.dp > 1 else "tp x pp"
         raise UsageError(
-            f"{size} = {nodes} needs {nodes} Sparks, and cluster {cluster.name} has "
+            f"{size} = {nodes} needs {nodes} Sparks, but cluster {cluster.name} has "
             f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
-            hint="add hosts to the group `sparks`, or ask for less: --tp, --pp, --dp, --solo",
+            hint="add hosts to the group `sparks`, or reduce --tp, --pp or --dp, or use --solo",
         )
     return replace(cluster, hosts=cluster.hosts[:nodes])
 

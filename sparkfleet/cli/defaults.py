@@ -35,8 +35,8 @@ def find_inventory_files(given: Sequence[str]) -> list[str]:
     if OWN_INVENTORY.exists():
         return [str(OWN_INVENTORY)]
     raise UsageError(
-        "no inventory: none was named" + _mention_ansible_config(),
-        hint=f"make {OWN_INVENTORY}: {{task:init}}; or name one with --inventory FILE; "
+        "no inventory: none was given" + _mention_ansible_config(),
+        hint=f"create {OWN_INVENTORY}: {{task:init}}; or pass one with --inventory FILE; "
         f"{_LAB_HINT[LAB_INVENTORY.exists()]}",
     )
 
@@ -49,7 +49,7 @@ def _mention_ansible_config() -> str:
     except (configparser.Error, UnicodeDecodeError, OSError):
         return ""
     named = config.get("defaults", "inventory", fallback="")
-    return f"; ansible.cfg names {named}, and is not read: --inventory {named}" if named else ""
+    return f"; ansible.cfg is not read; to use its inventory: --inventory {named}" if named else ""
 
 
 def _from_environment() -> list[str]:
@@ -88,7 +88,7 @@ def _check_exists(path: str, *, by: str) -> str:
     """Return `path`, a file or a list of hosts; raises UsageError where it is neither."""
     if path == LAB or "," in path or os.path.lexists(path):
         return path
-    raise UsageError(f"inventory {path} not found", hint=f"{by} names it")
+    raise UsageError(f"inventory {path} not found", hint=f"it is named in {by}")
 
 
 def _substitute_lab_inventory(path: str) -> str:
@@ -109,8 +109,8 @@ def choose_recipe_name(given: str | None, host: Host) -> str:
     name = given or host.get("vllm_recipe")
     if not name:
         raise UsageError(
-            "no recipe: none was named, and the inventory sets no vllm_recipe",
-            hint="name one with --recipe NAME, or a model with --recipe ORG/MODEL; "
+            "no recipe: none was given, and the inventory does not set vllm_recipe",
+            hint="pass one with --recipe NAME, or a model with --recipe ORG/MODEL; "
             "{task:recipes.list} shows the recipes",
         )
     return str(name)

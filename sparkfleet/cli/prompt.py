@@ -16,15 +16,15 @@ def prompt_sudo_password() -> str:
     """Return what is typed on the terminal, unseen; raises UsageError where there is none."""
     require_terminal(
         "--ask-become-pass",
-        "give it by ansible_become_password: {from_file: PATH} in the inventory, or "
+        "set ansible_become_password: {from_file: PATH} in the inventory, or pass "
         "--set 'ansible_become_password={from_file: PATH}'",
     )
     try:
-        password = getpass.getpass("password for sudo on the hosts: ")
+        password = getpass.getpass("sudo password for the hosts: ")
     except EOFError:
         password = ""
     if not password:
-        raise UsageError("no password was typed", hint="leave out --ask-become-pass")
+        raise UsageError("no password was entered", hint="leave out --ask-become-pass")
     return password
 
 

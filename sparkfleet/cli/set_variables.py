@@ -44,9 +44,9 @@ def _refuse_typed_secrets(variable: str, data: Any) -> None:
         literal = value is not None and not is_file(value) and "lookup(" not in str(value)
         if variable.endswith("_env") and literal and is_secret(str(name)):
             raise UsageError(
-                f"--set {variable}: the secret {name} must not be typed: every host keeps "
-                "the command line",
-                hint=f"name a file: --set '{variable}={{{name}: {{from_file: PATH}}}}'",
+                f"--set {variable}: the secret {name} must not be typed, because every host "
+                "keeps the command line",
+                hint=f"put it in a file: --set '{variable}={{{name}: {{from_file: PATH}}}}'",
             )
         _refuse_typed_secrets(str(name), value)
 

@@ -43,7 +43,8 @@ def test_two_clusters_on_one_host_serve_and_are_listed_together(cluster: Cluster
     assert "serving" in rows["small"]
     assert "http://10.78.0.2:8001/v1" in rows["small"]
     assert "stopped" in rows["twin"]
-    assert "not at the same time: spark-02: port 8001 is used by small and twin" in done.output
+    conflict = "spark-02: port 8001 is used by small and twin"
+    assert f"cannot serve at the same time: {conflict}" in done.output
     document = json.loads(cluster.run("cluster.list", "--output", "json").output)
     assert [document["clusters"][name]["model"] for name in ("pair", "small")] == [
         "standin",

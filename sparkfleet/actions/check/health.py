@@ -37,7 +37,7 @@ class CheckHealth(Action[NoArgs]):
         if not any(run.surveys[host.name].hash for host in hosts):
             return Answers(values=nothing, errors={})
         names = ", ".join(host.name for host in hosts)
-        self._show(run, f"looking at {names}, {HOST_LIMIT:.0f} s at most")
+        self._show(run, f"checking {names}, {HOST_LIMIT:.0f} s at most")
         answers = run.pool.map(
             lambda connection: look_at_host(
                 connection, run.settings(connection.host), run.cluster.name

@@ -57,7 +57,7 @@ def _format_stopped_start(names: Sequence[str], failed: int, code: int) -> Itera
     """Yield which cluster failed, which keep what they serve, and which were not started."""
     yield f"cluster {names[failed]} failed with exit code {code}"
     if kept := names[:failed]:
-        yield f"started before it, and left as they are: {', '.join(kept)}"
+        yield f"started before it, and left running: {', '.join(kept)}"
     if left := names[failed + 1 :]:
         yield f"not started: {', '.join(left)}"
 
@@ -77,12 +77,13 @@ def _read_clusters(options: Options) -> list[Cluster]:
     if given := [name for name in OF_ONE if name in options.given]:
         raise UsageError(
             f"--all cannot be combined with --{given[0]}",
-            hint="each cluster is started as the inventory has it: vllm_recipe, vllm_executor",
+            hint="each cluster is started with the settings of the inventory (vllm_recipe, "
+            "vllm_executor)",
         )
     if options.json:
         raise UsageError(
             "--all cannot be combined with --output json",
-            hint="each cluster has its own document: --cluster NAME --output json",
+            hint="use it for one cluster at a time: --cluster NAME --output json",
         )
     return read_every_cluster(options)[1]
 

@@ -148,8 +148,8 @@ def _print_place(context: CommandContext) -> None:
     head = context.cluster.head
     if head.get("ansible_connection") != "local":
         print_lines(
-            f"this machine watches {head.name} and the others, so it must stay on; the head can do "
-            f"so itself: {name_command('cluster.enable')} --on-head"
+            f"this machine watches the cluster, so it must stay on; to watch it from the head, "
+            f"{head.name}: {name_command('cluster.enable')} --on-head"
         )
 
 
@@ -182,11 +182,11 @@ def _check_systemd(options: Options) -> None:
     """Raise UsageError where no systemd runs, before anything is shown as done; --check says so."""
     if RUNNING.exists():
         return
-    text = "systemd does not run on this machine"
+    text = "systemd is not running on this machine"
     if not options.check:
-        hint = f"let another supervisor run: {name_command('cluster.watch')}"
+        hint = f"have another supervisor run: {name_command('cluster.watch')}"
         raise UsageError(text, hint=hint)
-    print_lines(f"{text}: without --check, {options.task} ends here with an error")
+    print_lines(f"{text}: without --check, {options.task} would fail here")
 
 
 def _ends_well(argv: Sequence[str]) -> bool:

@@ -81,7 +81,7 @@ def enable_on_head(session: ClusterSession, options: Options) -> int:
         raise LaunchError(
             f"{FAILED} cannot look at the cluster: {look.text.strip()}\n{look.stderr.strip()}",
             host=head.name,
-            hint="a host that is not reached: does ssh from the head to it work?",
+            hint="if a host was not reached, check that ssh works from the head to it",
         )
     _run_task(connection, plan.command("cluster.enable", *words))
     return 0

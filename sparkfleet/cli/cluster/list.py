@@ -143,7 +143,7 @@ def _print_clusters(
         )
     create_console().print(grid)
     print_lines(*_format_reasons(listed))
-    print_lines(*(f"not at the same time: {conflict}" for conflict in conflicts))
+    print_lines(*(f"cannot serve at the same time: {conflict}" for conflict in conflicts))
 
 
 def _format_memory_use(each: ListedCluster) -> str:

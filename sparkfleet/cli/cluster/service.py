@@ -56,6 +56,6 @@ def run_system_command(
         raise UsageError(f"{quote(argv)} could not be run: {error}") from error
     if done.returncode:
         raise UsageError(
-            f"{quote(argv)} ended with status {done.returncode}: {done.stderr.strip()}",
-            hint="is systemd running, and may you manage its units? systemctl status",
+            f"{quote(argv)} exited with status {done.returncode}: {done.stderr.strip()}",
+            hint="check that systemd is running and that you may manage units: systemctl status",
         )

@@ -67,7 +67,7 @@ def scan_cluster(
     """
     context = session.context
     looks = seen.hosts if seen else {}
-    show(f"looking at {', '.join(host.name for host in context.cluster.hosts)}")
+    show(f"checking {', '.join(host.name for host in context.cluster.hosts)}")
     answers = session.pool.map(
         lambda connection: query_host_status(
             connection,

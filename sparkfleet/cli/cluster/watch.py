@@ -196,7 +196,7 @@ class Watcher:
                 self._record(session, refusal)
         elif code != Interrupted.exit_code:  # the run has recorded it
             kind = EventKind.RELAUNCH_FAILED if code else EventKind.RELAUNCHED
-            text = f"it failed with exit code {code}" if code else "it serves again"
+            text = f"failed with exit code {code}" if code else "serving again"
             recipe = request.recipe
             self._send(ClusterEvent(kind=kind, text=text, at=time.time(), recipe=recipe))
         return code

@@ -101,7 +101,7 @@ def _format_diagnosis(diagnosis: Diagnosis, case: LogBundle) -> Iterator[tuple[s
         yield from ((f"    {line}", "") for line in details)
     if diagnosis.last_words:
         yield (
-            f"{RUN_LOG} has no recap: the run was stopped, or still runs. Its last words:",
+            f"{RUN_LOG} has no recap: the run was stopped, or is still running. Its last lines:",
             "",
         )
         yield from ((f"    {line}", "") for line in diagnosis.last_words)
@@ -112,10 +112,10 @@ def _format_diagnosis(diagnosis: Diagnosis, case: LogBundle) -> Iterator[tuple[s
 def _format_unexplained(diagnosis: Diagnosis, case: LogBundle) -> Iterator[tuple[str, str]]:
     count = f"{len(case.logs)} logs" if len(case.logs) != 1 else "one log"
     if diagnosis.errors:
-        yield f"no signature knows this failure; {count} read", "bold"
+        yield f"no signature matches this failure; {count} read", "bold"
         yield from ((format_first_error(error), "red") for error in diagnosis.errors)
     elif not (diagnosis.refusals or diagnosis.last_words):
-        yield f"{count} read: no known failure, and no line of an error", "bold"
+        yield f"{count} read: no known failure and no errors", "bold"
     for warning in diagnosis.warnings:
         yield from (
             (line, "" if line.startswith(" ") else "magenta") for line in format_finding(warning)

@@ -142,7 +142,7 @@ def _format_notes(status: GatewayStatus) -> Iterator[str]:
     if status.wanted.reason:
         yield f"drift: {status.wanted.reason}; {up} reconciles it"
     if status.unrouted:
-        yield f"serving, but gets no requests: {', '.join(status.unrouted)}; {up}"
+        yield f"serving, but gets no requests: {', '.join(status.unrouted)}; run {up}"
     yield from list_gateway_warnings(status.wanted)
 
 

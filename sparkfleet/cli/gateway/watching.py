@@ -73,7 +73,7 @@ class GatewayWatch:
             ],
         )
         if servers and self.sent[0] and not admitted:
-            yield f"the gateway sends {self.cluster} no more requests"
+            yield f"the gateway no longer sends requests to {self.cluster}"
         self.sent = verdict
 
     def _start_again(
@@ -94,4 +94,4 @@ class GatewayWatch:
             port=gateway.settings.port,
         )
         start_gateway(connection, settings, found[1], about)
-        yield f"the gateway had ended on {gateway.host.name}; it was started again"
+        yield f"the gateway was not running on {gateway.host.name}, and was started again"

@@ -64,7 +64,7 @@ def _authorize_machine(target: Target, given: Path | None) -> None:
     except AuthenticationError:
         pass
     else:
-        print_lines(f"{target.host}: {target} takes a key of yours already")
+        print_lines(f"{target.host}: {target} already takes one of your keys")
         return
     prompt.require_terminal("hosts.authorize", f"by hand: {target.command('ssh-copy-id')}")
     key = choose_public_key(target, given)
@@ -80,17 +80,15 @@ def _build_copy_error(
     target: Target, key: Path, command: Sequence[str], code: int
 ) -> AuthenticationError:
     """Return the error of a copy that failed; what OpenSSH said is on the terminal already."""
-    by_hand = f"add the line of {key} to ~/.ssh/authorized_keys of {target.login} on its console"
+    by_hand = f"on its console, add the line in {key} to ~/.ssh/authorized_keys of {target.login}"
     if code == CANNOT_RUN:
         message = "ssh-copy-id not found on this machine"
         hint = f"install OpenSSH's client, or {by_hand}"
     else:
-        message = (
-            f"{target.login} does not take {key} yet: ssh-copy-id ended with {code}; see above"
-        )
+        message = f"{target.login} does not take {key} yet: ssh-copy-id exited with status {code}"
         hint = (
-            f"to type the password again: {name_command('hosts.authorize')}, or "
-            f"{quote(command)}; if it takes no password: {by_hand}"
+            f"to try the password again: {name_command('hosts.authorize')}, or "
+            f"{quote(command)}; if passwords are not accepted: {by_hand}"
         )
     return AuthenticationError(message, host=target.host, hint=hint)
 
@@ -127,7 +125,8 @@ def _make_key(path: Path) -> Path:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if code := _run_on_terminal(["ssh-keygen", "-t", "ed25519", "-f", str(path)]):
         raise UsageError(
-            f"ssh-keygen ended with {code}", hint=f"by hand: ssh-keygen -t ed25519 -f {path}"
+            f"ssh-keygen exited with status {code}",
+            hint=f"by hand: ssh-keygen -t ed25519 -f {path}",
         )
     return path.with_name(f"{path.name}.pub")
 

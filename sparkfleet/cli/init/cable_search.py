@@ -113,16 +113,16 @@ def _prove_peer(peer: Host, facts: HostFacts) -> Iterator[Host]:
     """Yield the host by its management address, where it is the same GB10 machine there."""
     gpus = ", ".join(gpu.name for gpu in facts.gpus) or "no GPU"
     if GPU not in gpus:
-        print_lines(f"  not a DGX Spark: expected a {GPU}, saw {gpus}; left out")
+        print_lines(f"  left out: not a DGX Spark: expected a {GPU}, saw {gpus}")
         return
     address = find_management_address(facts)
     if not address:
-        print_lines("  it has no address but those of its rails; left out: give it one, or --host")
+        print_lines("  left out: it has only the addresses of its rails; add one, or use --host")
         return
     try:
         yield _prove_address(peer, address)
     except SparkfleetError as error:
-        print_lines(f"  not proven at {address}: {error}; left out")
+        print_lines(f"  left out: not verified at {address}: {error}")
 
 
 def _prove_address(peer: Host, address: str) -> Host:
@@ -139,7 +139,7 @@ def _prove_address(peer: Host, address: str) -> Host:
     over_cable, managed = fetch_host_key(cabled), fetch_host_key(target)
     if over_cable.key != managed.key:
         raise SparkfleetError(
-            f"another host key: {managed.fingerprint}, over the cable {over_cable.fingerprint}"
+            f"another host key: {managed.fingerprint} (over the cable: {over_cable.fingerprint})"
         )
     print_lines(f"  it is {address}: a {GPU} with the same host key {managed.fingerprint}")
     if judge_key(read_target_keys(target), managed) is KeyVerdict.UNKNOWN:

@@ -47,7 +47,7 @@ def _query_announced() -> tuple[Announcement, ...]:
         machines = mdns.query_machines().list_machines()
     except OSError as error:
         raise UsageError(
-            f"no query by multicast DNS: {error.strerror}", hint="name the Sparks: --host ADDRESS"
+            f"mDNS query failed: {error.strerror}", hint="name the Sparks: --host ADDRESS"
         ) from error
     return tuple(Announcement(name=name, address=address) for name, address in machines)
 

@@ -84,8 +84,8 @@ def _find_engine_python(
         seen = "engine_image and engine_venv are not set"
         fix = "set one of them"
         if name := settings.text("engine_image"):
-            seen = f"{name} is not on the host"
-            fix = f"get it: {name_command('cluster.up')}"
+            seen = f"{name} not found on the host"
+            fix = f"to get it: {name_command('cluster.up')}"
         return EnginePython(missing=_report_missing_engine(host, seen, fix))
     try:
         engine = create_engine(settings, survey, facts, cluster=cluster, group=False)
@@ -104,5 +104,5 @@ def _report_missing_engine(host: str, seen: str, fix: str) -> Verdict:
         expected="an engine whose torch runs it",
         seen=seen,
         source="inventory",
-        fix=f"{fix}; or leave it out: --no-collective",
+        fix=f"{fix}; or skip the collective: --no-collective",
     )

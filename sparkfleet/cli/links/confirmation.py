@@ -75,13 +75,14 @@ def is_confirmed(
     if serving and serving.run and unasked:
         raise LockHeldError(
             f"{serving}; nothing was changed",
-            hint="repeat this once it has ended; or change the links all the same: --while-serving",
+            hint="run this again once it has ended, or change the links anyway: --while-serving",
         )
     if serving and unasked:
         raise HostError(
             f"{serving}: it would lose its links; nothing was changed",
             host=serving.hosts[0],
-            hint=f"stop it: {name_command('cluster.down')}; or change them anyway: --while-serving",
+            hint=f"stop it: {name_command('cluster.down')}; or change the links anyway: "
+            "--while-serving",
         )
     if serving and not options.json:
         print_lines(f"{serving}: it loses its links for a moment, and may not recover")

@@ -65,7 +65,7 @@ def repair_links(options: ChangeOptions) -> int:
     if not faults:
         print_lines("each rail has its RoCE v2 GID at the usual index; nothing to repair")
         return 0
-    if not is_confirmed(options, "the links stop for a moment; repair this?", serving):
+    if not is_confirmed(options, "the links go down for a moment; repair this?", serving):
         return 0
     names = [fault.rail.host for fault in faults]
     hosts = tuple(host for host in session.hosts if host.name in names)
@@ -122,7 +122,7 @@ def _run_everywhere(
     with open_pool(options) as pool:
         again = pool.map(read_login_address, hosts)
     for name, left in answers.values.items():
-        shown = f"differs: {'; '.join(left)}" if left else "done, and it answers"
+        shown = f"differs: {'; '.join(left)}" if left else "done, and the host answers"
         print_lines(f"{name}: {shown}")
     errors = {**answers.errors, **again.errors}
     for error in errors.values():

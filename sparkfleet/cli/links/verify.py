@@ -36,7 +36,8 @@ def verify_links(options: Options) -> int:
     else:
         print_verdicts(create_console(), verdicts, verbose=options.verbose)
         create_console().print(
-            f"rates: no current measurement, {unmeasured}; {name_command('cluster.up')} measures"
+            f"rates: no current measurement, {unmeasured}; to measure them: "
+            f"{name_command('cluster.up')}"
             if unmeasured
             else "rates: measured, and the receipt is current"
         )
@@ -52,5 +53,5 @@ def build_ports_verdict(run: RunInProgress) -> Verdict:
         expected="tried from every host",
         seen=f"not tried: {run}",
         source="the lock of the cluster",
-        fix="repeat this once it has ended",
+        fix="run this again once it has ended",
     )

@@ -100,7 +100,7 @@ class ContentCollector:
                 log = fetch_event_log(session)
             except SparkfleetError as error:
                 log = EventLog()
-                missing["events"] = f"The events were not read: {error.message}"
+                missing["events"] = f"The events could not be read: {error.message}"
         return PageContent(
             at=time.time(),
             cluster=context.cluster.name,

@@ -24,7 +24,9 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 
 ASSUMED = f"memory: assumed; an idle Spark has {IDLE >> 30} GiB of 121.6 available"
-UNREAD = "the model's files were not read: --folder PATH, --staged (on the hosts) or --hub"
+UNREAD = (
+    "the model's files were not read; to read them: --folder PATH, --staged (on the hosts) or --hub"
+)
 
 
 def collect_fit_inputs(

@@ -69,7 +69,7 @@ def _format_header(result: FitResult) -> Iterator[str]:
     else:
         yield f"{result.model_name}, {result.recipe.description}"
     yield from result.notes
-    yield f"asked: {_format_request(start_options, need)}"
+    yield f"requested: {_format_request(start_options, need)}"
     yield f"weights of a rank: {_format_size_range(need.weights)}" + (
         f" (from {result.model.weights.source})" if result.model.weights else ""
     )
@@ -84,7 +84,7 @@ def _format_header(result: FitResult) -> Iterator[str]:
     if result.model.weights:
         yield (
             f"page cache while it loads: up to {_format_size_range(result.model.weights.stored)}, "
-            "which the kernel gives back"
+            "which the kernel can reclaim"
         )
 
 

@@ -56,7 +56,7 @@ def convert_sources(options: ImportOptions) -> tuple[list[ImportedRecipe], list[
             continue
         if found.name in imported:
             other = format_path(imported[found.name].recipe.path)
-            problems.append(_refuse(path, f"has the name {found.name}, as {other}"))
+            problems.append(_refuse(path, f"has the same name as {other}: {found.name}"))
         else:
             imported[found.name] = found
     return list(imported.values()), problems
@@ -71,7 +71,7 @@ def _find_files(options: ImportOptions) -> list[Path]:
             f"{options.source} is not a file or a folder", hint=_advise(options.source)
         )
     if options.name:
-        raise UsageError("--name is for one recipe", hint="name a file, or leave --name out")
+        raise UsageError("--name is for a single recipe", hint="name a file, or leave --name out")
     return [
         path
         for path in sorted(source.rglob("*"))
@@ -93,7 +93,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
             raise RecipeError(
                 f"is not a recipe of {TOOLS}",
                 where=Where(file=format_path(path)),
-                hint="a recipe of sparkfleet is used as it is: --recipe FILE",
+                hint="a sparkfleet recipe needs no import: --recipe FILE",
             )
         return None
     recipe = load_recipe(str(path))
@@ -114,7 +114,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
 def _advise(source: str) -> str:
     """Return what to type instead of a source that is not a file."""
     if "://" in source or source.startswith("git@"):
-        return f"keep its repository as a shelf: {name_command('recipes.add')} {source}"
+        return f"add its repository as a shelf: {name_command('recipes.add')} {source}"
     return "name a recipe file, or a folder with recipes"
 
 
@@ -127,7 +127,7 @@ def _name_formats(problem: Problem) -> Problem:
 
 def _existing_error(made: ImportedRecipe, path: Path) -> RecipeError:
     return RecipeError(
-        f"{made.path} exists",
+        f"{made.path} already exists",
         where=Where(file=format_path(path)),
         hint=f"remove it, or type: {name_command('recipes.import')} {path} --name OTHER",
     )

@@ -46,7 +46,7 @@ def judge_fit(recipe: Recipe, hosts: Sequence[Host]) -> SizedFit:
         return answers[-1]
     least = recipe.tp_min or 1
     return SizedFit(
-        nodes=least, fit=RecipeFit.NOT, why=f"it needs {least} Sparks, and there are {len(hosts)}"
+        nodes=least, fit=RecipeFit.NOT, why=f"it needs {least} Sparks, but there are {len(hosts)}"
     )
 
 

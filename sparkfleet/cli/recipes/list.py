@@ -89,7 +89,7 @@ def _format_nothing(options: ListOptions) -> Iterator[str]:
     with_text = f" has {options.search!r} in name, model or description" if options.search else ""
     fitting = " and fits the Sparks of the inventory" if with_text and options.fits else ""
     fitting = " fits the Sparks of the inventory" if options.fits and not with_text else fitting
-    yield f"no recipe{with_text}{fitting}; all are shown by: {name_command('recipes.list')}"
+    yield f"no recipe{with_text}{fitting}; to show all: {name_command('recipes.list')}"
 
 
 def _format_first_steps() -> Iterator[str]:

@@ -51,10 +51,10 @@ def write_recipe(options: NewOptions) -> int:
     name = options.model.rpartition("/")[2].lower()
     path = options.out or Path(FOLDER) / f"{name}.yml"
     if path.suffix not in (".yml", ".yaml"):
-        raise UsageError(f"--out {path}: a recipe's file ends with .yml", hint=f"--out {path}.yml")
+        raise UsageError(f"--out {path}: a recipe file must end in .yml", hint=f"--out {path}.yml")
     if path.exists() or path.is_symlink():
         raise UsageError(
-            f"{format_path(path)} exists, and is not overwritten",
+            f"{format_path(path)} already exists",
             hint="name another file: --out FILE.yml",
         )
     summary = _summarize_model(options)
@@ -71,7 +71,7 @@ def _summarize_model(options: NewOptions) -> ModelSummary:
         answer = shapes.read_folder_shape(options.folder)
         if CONFIG not in answer["files"]:
             raise UsageError(
-                f"{options.folder} has no {CONFIG}: it is not the folder of a model",
+                f"{options.folder} is not the folder of a model: no {CONFIG}",
                 hint="name the folder that holds config.json and the safetensors shards",
             )
         commit = ""

@@ -56,10 +56,10 @@ def confirm_code(texts: Sequence[str], options: Options, *, action: str) -> None
     if options.yes or options.check or not texts:
         return
     listed = ", ".join(texts)
-    if options.json or not confirm(f"{action} with this code of others: {listed}?"):
+    if options.json or not confirm(f"{action} with this third-party code: {listed}?"):
         raise UsageError(
-            f"not confirmed: code of others runs as root in the image: {listed}",
-            hint="read it with --check, then add --yes",
+            f"not confirmed: third-party code runs as root in the image: {listed}",
+            hint="review it with --check, then add --yes",
         )
 
 
@@ -97,8 +97,8 @@ def _show_code(recipe: Recipe, rights: Sequence[str]) -> None:
 
 def _show_approval(texts: Sequence[str], date: str) -> None:
     create_screen(sys.stdout).line(
-        f"code of others, approved on {date} and unchanged: {', '.join(texts)}; to be asked again, "
-        f"remove {approvals_path()}"
+        f"third-party code, approved on {date} and unchanged: {', '.join(texts)}; to be asked "
+        f"again, remove {approvals_path()}"
     )
 
 
@@ -108,10 +108,10 @@ def _check_links(mods: Sequence[Path]) -> None:
         for path in sorted(mod.rglob("*")):
             if path.is_symlink() and not resolve_path(path).is_relative_to(resolve_path(mod)):
                 raise UsageError(
-                    f"{format_path(mod)}/{path.relative_to(mod)} is a link that leads out of the "
-                    f"mod, to {resolve_path(path)}",
-                    hint="replace the link by the file, or leave out the mod: extend the recipe "
-                    "with engine_mods: []",
+                    f"{format_path(mod)}/{path.relative_to(mod)} is a link to a place outside "
+                    f"the mod: {resolve_path(path)}",
+                    hint="replace the link with the file, or drop the mod: extend the recipe with "
+                    "engine_mods: []",
                 )
 
 

@@ -38,7 +38,7 @@ def add_shelf(options: AddOptions) -> int:
         raise UsageError(f"{name!r} is not a valid name for a shelf", hint=hint)
     if load_shelf(name) is not None:
         raise UsageError(
-            f"shelf {name} exists", hint=f"type: {name_command('recipes.update')} {name}"
+            f"shelf {name} already exists", hint=f"type: {name_command('recipes.update')} {name}"
         )
     snapshot = take_snapshot(options.source, options.revision)
     index = index_snapshot(snapshot)
@@ -79,7 +79,7 @@ def update_shelf(options: UpdateOptions) -> int:
     if not _may_change(options, len(changed)):
         raise UsageError(
             f"not confirmed: {len(changed)} files of shelf {shelf.name} changed",
-            hint="read the difference above, then add --yes",
+            hint="review the difference above, then add --yes",
         )
     if not options.check:
         write_shelf(updated, snapshot)
@@ -91,7 +91,7 @@ def update_shelf(options: UpdateOptions) -> int:
 def _may_change(options: UpdateOptions, count: int) -> bool:
     if not count or options.yes or options.check:
         return True
-    return not options.json and confirm(f"take {count} changed files?")
+    return not options.json and confirm(f"accept {count} changed files?")
 
 
 def drop_shelf(options: RemoveOptions) -> int:
@@ -112,7 +112,7 @@ def _find_shelf(name: str) -> Shelf:
     shelf = load_shelf(name)
     if shelf is None:
         names = ", ".join(each.name for each in list_shelves())
-        hint = f"there are: {names}" if names else f"type: {name_command('recipes.add')} SOURCE"
+        hint = f"known: {names}" if names else f"type: {name_command('recipes.add')} SOURCE"
         raise UsageError(f"shelf {name!r} not found", hint=hint)
     return shelf
 
@@ -152,7 +152,7 @@ def _show_changes(
     for name in sorted(after.recipes.keys() - before.recipes.keys()):
         out.line(f"new: {after.name}/{name}")
     for name in sorted(before.recipes.keys() - after.recipes.keys()):
-        out.line(f"no longer there: {after.name}/{name}")
+        out.line(f"removed: {after.name}/{name}")
 
 
 def _decode_lines(content: bytes | None) -> list[str]:

@@ -33,7 +33,7 @@ LAB = "lab-tiny"  # a model of the lab, for no purpose of a person
 LEGEND = (
     "Tokens a second; at 8: of 8 requests together. Published by a source",
     "({show} NAME), or measured here by serve.bench (--measured).",
-    "The loads of sources differ.",
+    "The sources measured under different loads.",
 )
 AT_ONE_ADDRESS = "Two copies at one address: {up} --dp 2 --recipe NAME."
 APART = (

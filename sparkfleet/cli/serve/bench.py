@@ -135,7 +135,7 @@ class BenchRunner:
         for reply in replies:
             if reply.refusal or not reply.ended:
                 raise LaunchError(
-                    reply.refusal or f"a stream broke off: {reply.error or 'no [DONE]'}",
+                    reply.refusal or f"a stream ended early: {reply.error or 'no [DONE]'}",
                     host=connection.host.name,
                     hint="reduce --context, --answer or --requests; logs: {task:cluster.logs}",
                 )

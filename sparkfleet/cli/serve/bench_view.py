@@ -75,9 +75,7 @@ def show_bench(bench: ServeBenchResult, *, output: str) -> None:
     for row in bench.rows:
         out.line(f"published  {_format_published_speed(row)}")
     if not bench.rows:
-        out.line(
-            f"published  nothing for {_pluralize(bench.nodes, 'node')} by recipe {bench.recipe}"
-        )
+        out.line(f"published  none for {_pluralize(bench.nodes, 'node')} in recipe {bench.recipe}")
     for note in bench.notes:
         out.line(f"note: {note}", "yellow")
     for line in _format_bench_verdict(bench):

@@ -101,7 +101,7 @@ def _format_endpoint_state(cluster: Cluster, scan: ClusterStatus) -> Iterator[st
 def _format_ray_nodes(expected: Mapping[str, str], scan: ClusterStatus) -> str:
     nodes = scan.nodes
     if nodes is None:
-        return "does not answer" if scan.health.works else "was not asked"
+        return "does not answer" if scan.health.works else "not asked"
     return ", ".join(
         f"{name} {nodes[address]:.0f} GPU" if address in nodes else f"{name} is missing"
         for name, address in expected.items()

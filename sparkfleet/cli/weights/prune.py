@@ -76,7 +76,7 @@ def _remove_model(connection: Connection, model: StoredModel | None) -> str:
     if model is None:
         return "not found"
     removal = model_store.remove_stored_model(connection, _find_root(connection), model)
-    left = f"; left, not staged by sparkfleet: {', '.join(removal.left)}" if removal.left else ""
+    left = f"; kept, not staged by sparkfleet: {', '.join(removal.left)}" if removal.left else ""
     return f"removed {removal.files} files, {format_size(removal.freed)}{left}"
 
 

@@ -72,7 +72,7 @@ def _until(terminal: int, mark: bytes | None) -> Iterator[bytes]:
 
 def test_one_answer_is_for_all_hosts_and_is_shown_nowhere(fake: Path) -> None:
     done = _type(fake, SECRET, "-K", "--output", "json", "--verbose")
-    assert done.terminal.split("\r\n") == ["password for sudo on the hosts: ", ""]
+    assert done.terminal.split("\r\n") == ["sudo password for the hosts: ", ""]
     result = json.loads(done.output)
     (content,) = result["plays"]
     assert {name: one["status"] for name, one in content["tasks"][0]["hosts"].items()} == {
@@ -94,7 +94,7 @@ def test_a_wrong_answer_is_reported_by_each_host(fake: Path) -> None:
 def test_no_answer_ends_it_before_a_host_is_touched(fake: Path) -> None:
     done = _type(fake, "", "--ask-become-pass")
     assert done.code == 5
-    assert done.output.startswith("no password was typed")
+    assert done.output.startswith("no password was entered")
     assert (fake / "asked").read_text() == ""
 
 

@@ -254,11 +254,11 @@ def test_without_systemd_nothing_is_shown_as_done(
 ) -> None:
     monkeypatch.setattr(enabling, "RUNNING", machine.folder / "none")
     options = EnableOptions(task="cluster.enable", inventory=(str(machine.inventory),))
-    with pytest.raises(UsageError, match="systemd does not run on this machine"):
+    with pytest.raises(UsageError, match="systemd is not running on this machine"):
         enabling.enable_watch(options)
     assert "write" not in capsys.readouterr().out
     assert enabling.enable_watch(replace(options, check=True)) == 0
-    assert "without --check, cluster.enable ends here with an error" in capsys.readouterr().out
+    assert "without --check, cluster.enable would fail here" in capsys.readouterr().out
 
 
 @pytest.mark.thorough

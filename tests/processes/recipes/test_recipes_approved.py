@@ -15,7 +15,7 @@ from tests.variations import keep_some
 Call = Callable[..., str]
 UP = ("cluster.up", "--solo", "-i", "hosts.yml", "--recipe")
 DIRECT = "theirs/recipes/small.yaml"
-ASKED = "not confirmed: code of others runs as root in the image"
+ASKED = "not confirmed: third-party code runs as root in the image"
 KNOWN = "and unchanged: "
 NOBODY = 4  # the exit code where it was approved: nothing answers there
 
@@ -101,7 +101,7 @@ def test_a_link_out_of_a_mod_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("a secret\n")
     (tmp_path / "theirs/mods/fix/data").symlink_to(tmp_path / "secret")
     text = call(*UP, DIRECT, "--yes", code=5)
-    assert "theirs/mods/fix/data is a link that leads out of the mod" in text
+    assert "theirs/mods/fix/data is a link to a place outside the mod" in text
 
 
 @pytest.mark.parametrize("content", keep_some(["[1]", "{", '{"a": 1}', ""], 2))

@@ -131,7 +131,8 @@ def test_a_mod_of_another_registry_is_taken_from_its_shelf(
     assert f"shelf eugr at {commit}" in text
     (tmp_path / "project" / "hosts.yml").write_text(UNREACHABLE)
     words = ["cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "other/far"]
-    assert f"not confirmed: code of others runs as root in the image: {mod}" in call(*words, code=5)
+    refused = f"not confirmed: third-party code runs as root in the image: {mod}"
+    assert refused in call(*words, code=5)
     call("recipes.import", "../other/recipes/far.yaml", "--yes")
     copy = tmp_path / "project/playbooks/recipes/mods/far/fix/run.sh"
     assert copy.read_text() == "echo patched\n"
@@ -170,7 +171,7 @@ def test_code_of_a_shelf_is_not_started_without_a_yes(
     monkeypatch.setenv("SECRET", "a value")
     text = call("cluster.up", "--solo", "-i", "hosts.yml", "--recipe", "team/own", code=5)
     assert "echo patched" in text
-    assert "not confirmed: code of others runs as root in the image" in text
+    assert "not confirmed: third-party code runs as root in the image" in text
     assert "engine_args: ['--privileged']" in text
     assert "lookup('env', 'SECRET')" in text
 
@@ -272,7 +273,7 @@ def test_a_wrong_call_is_refused(
 
 def test_a_name_is_added_once(call: Call, work: Path) -> None:
     call("recipes.add", "../team.git")
-    assert "shelf team exists" in call("recipes.add", "../team.git", code=5)
+    assert "shelf team already exists" in call("recipes.add", "../team.git", code=5)
 
 
 def test_a_damaged_record_cannot_lead_out_of_its_shelf(

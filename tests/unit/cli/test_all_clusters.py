@@ -44,7 +44,7 @@ def test_a_failure_names_what_failed_what_stays_and_what_was_not_started(
     assert (code, seen) == (2, ["desk", "rack"])
     assert capsys.readouterr().out.splitlines() == [
         "cluster rack failed with exit code 2",
-        "started before it, and left as they are: desk",
+        "started before it, and left running: desk",
         "not started: lab",
     ]
 
@@ -72,4 +72,4 @@ def test_ctrl_c_ends_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str
         return 0
 
     assert start(tmp_path, act) == (130, ["desk", "rack", "lab"])
-    assert "started before it, and left as they are: desk, rack" in capsys.readouterr().out
+    assert "started before it, and left running: desk, rack" in capsys.readouterr().out

@@ -330,11 +330,11 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
         (["cluster.up", "--lock-wait", "soon"], "expected a duration such as 90s"),
         (["cluster.up", "--allow-degraded", " "], "--allow-degraded needs a reason"),
         (["cluster.up", "--inventory", "nowhere.yml"], "nowhere.yml"),
-        (["cluster.up", "--inventory", PAIR, "-e", "vllm_recipe="], "no recipe: none was named"),
+        (["cluster.up", "--inventory", PAIR, "-e", "vllm_recipe="], "no recipe: none was given"),
         (["cluster.up", "--inventory", PAIR, "--recipe", "nope"], "recipe 'nope' not found"),
         (
             ["cluster.up", "--inventory", PAIR, "--recipe", "lab-tiny", "--tp", "3"],
-            "tp x pp = 3 needs 3 Sparks, and cluster default has 2: spark1, spark2",
+            "tp x pp = 3 needs 3 Sparks, but cluster default has 2: spark1, spark2",
         ),
         (
             ["cluster.up", "--inventory", PAIR, "--recipe", "llama-3.3-70b-tp2", "--solo"],
@@ -384,7 +384,7 @@ def test_the_inventory_is_the_first_that_is_named(
         (tmp_path / name).write_text(MINIMAL)
     with pytest.raises(UsageError) as caught:
         defaults.find_inventory_files([])
-    assert "make inventories/local.yml: sparkfleet init" in str(caught.value)
+    assert "create inventories/local.yml: sparkfleet init" in str(caught.value)
     (tmp_path / "lab-inventory.yml").write_text(MINIMAL)
     with pytest.raises(UsageError, match="for the running lab: --inventory lab"):
         defaults.find_inventory_files([])
@@ -407,7 +407,7 @@ def test_the_inventory_is_the_first_that_is_named(
         ("inventori: a.yml\n", "sparkfleet.yaml:1:1: unknown setting 'inventori'"),
         ("- a.yml\n", "sparkfleet.yaml:1:1: not a mapping"),
         ("inventory: 3\n", "sparkfleet.yaml:1:12: inventory: expected a file, or a list of files"),
-        ("inventory: gone.yml\n", "inventory gone.yml not found\n  sparkfleet.yaml names it"),
+        ("inventory: gone.yml\n", "inventory gone.yml not found\n  it is named in sparkfleet.yaml"),
     ],
 )
 def test_a_file_of_settings_that_means_nothing_is_refused(
@@ -455,7 +455,7 @@ def test_the_inventory_of_ansible_cfg_is_named_in_the_error(
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("SPARKFLEET_INVENTORY", raising=False)
     (tmp_path / "ansible.cfg").write_text("[defaults]\ninventory = hosts/all.ini\n")
-    with pytest.raises(UsageError, match=r"ansible.cfg names hosts/all.ini, .*--inventory"):
+    with pytest.raises(UsageError, match=r"ansible.cfg is not read; .*: --inventory hosts/all.ini"):
         defaults.find_inventory_files([])
 
 

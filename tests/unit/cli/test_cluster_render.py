@@ -112,7 +112,7 @@ def test_a_second_render_replaces_the_first_and_nothing_else(call: Call, tmp_pat
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ([], "--out needs a folder"),
+        ([], "--out is missing"),
         (["--out", "own.yml"], "own.yml is not a folder"),
         (["--out", "model"], "files that sparkfleet did not write: config.json, model.safetensors"),
         (["--out", "out", "--tp", "2"], "--solo cannot be combined with --tp"),

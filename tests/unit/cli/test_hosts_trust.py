@@ -220,7 +220,7 @@ def test_a_machine_that_takes_a_key_is_left_alone(
     server.authorized.add(_make_key(home))
     (home / "known_hosts").write_text(server.line)
     assert _authorize(home, server) == 0
-    assert "takes a key of yours already" in capsys.readouterr().out
+    assert "already takes one of your keys" in capsys.readouterr().out
 
 
 def test_a_machine_whose_key_is_unknown_is_left_to_hosts_trust(
@@ -260,7 +260,7 @@ def test_a_key_is_copied_by_openssh_with_host_keys_checked(
     ]
     shown = capsys.readouterr().out
     assert f"nvidia@127.0.0.1 does not take {home}/key.pub yet" in shown
-    assert "to type the password again: sparkfleet hosts.authorize" in shown
+    assert "to try the password again: sparkfleet hosts.authorize" in shown
 
 
 def test_without_ssh_copy_id_the_line_to_add_is_named(
@@ -276,7 +276,7 @@ def test_without_ssh_copy_id_the_line_to_add_is_named(
     assert _authorize(home, server) == 4
     shown = capsys.readouterr().out
     assert "ssh-copy-id not found on this machine" in shown
-    assert f"add the line of {home}/key.pub to ~/.ssh/authorized_keys" in shown
+    assert f"add the line in {home}/key.pub to ~/.ssh/authorized_keys" in shown
 
 
 def test_a_copied_key_is_tried(

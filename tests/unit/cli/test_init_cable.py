@@ -100,4 +100,4 @@ def test_a_machine_without_a_gb10_is_left_out(
     prove: Callable[..., list[Host]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert prove(replace(_facts(), gpus=()), KEY, KEY) == []
-    assert "expected a GB10, saw no GPU; left out" in capsys.readouterr().out
+    assert "left out: not a DGX Spark: expected a GB10, saw no GPU" in capsys.readouterr().out

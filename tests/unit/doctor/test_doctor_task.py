@@ -140,7 +140,7 @@ def test_an_unknown_failure_is_shown_by_the_first_error_of_each_host(
         (tmp_path / f"{host}.log").write_text(f"all well\nZeroDivisionError: on {host}\n")
     (tmp_path / "core").write_bytes(b"\x7fELF\0\0")
     assert ask(str(tmp_path)).stdout.splitlines()[1:] == [
-        "no signature knows this failure; 2 logs read",
+        "no signature matches this failure; 2 logs read",
         "first error of a: a.log:2: ZeroDivisionError: on a",
         "first error of b: b.log:2: ZeroDivisionError: on b",
     ]
@@ -152,9 +152,7 @@ def test_a_folder_without_a_log_and_a_run_that_went_well_have_no_failure(
     (tmp_path / "empty").mkdir()
     for folder in (tmp_path / "empty", runs / "3-good"):
         done = ask(str(folder))
-        assert done.stdout.splitlines()[1:] == [
-            "0 logs read: no known failure, and no line of an error"
-        ]
+        assert done.stdout.splitlines()[1:] == ["0 logs read: no known failure and no errors"]
         assert done.returncode == 0
 
 

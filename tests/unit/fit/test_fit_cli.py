@@ -79,7 +79,7 @@ def test_a_folder_is_enough_for_a_whole_estimate(call: Call) -> None:
 def test_without_a_place_to_look_the_recipe_gives_bounds(call: Call) -> None:
     done = call("r.yml")
     assert done.returncode == 0
-    assert "the model's files were not read: --folder PATH, --staged (on the hosts)" in done.stdout
+    assert "the model's files were not read; to read them: --folder PATH, --staged" in done.stdout
     assert "109.7 tok/s at most" in done.stdout
     assert "unknown KV cache" in done.stdout
 

@@ -88,7 +88,7 @@ def test_the_catalogue_can_be_searched(call: Call) -> None:
     nothing = call("recipes.list", "--search", "no such text").splitlines()[0]
     assert nothing == (
         "no recipe has 'no such text' in name, model or description; "
-        "all are shown by: sparkfleet recipes.list"
+        "to show all: sparkfleet recipes.list"
     )
 
 

@@ -65,7 +65,7 @@ def test_an_import_shows_values_with_lines_and_the_whole_text_of_mods(
 
 def test_mods_are_not_copied_without_a_yes(call: Call, repository: Path, tmp_path: Path) -> None:
     text = call("recipes.import", "theirs/recipes/small.yaml", code=5)
-    assert "not confirmed: code of others runs as root in the image" in text
+    assert "not confirmed: third-party code runs as root in the image" in text
     assert not (tmp_path / "playbooks").exists()
 
 
@@ -82,7 +82,7 @@ def test_an_imported_recipe_has_its_mods_in_the_project(
     assert "playbooks/recipes/small.yml" in text
     assert "small" in call("recipes.list", "--search", "org/Small")
     again = call("recipes.import", "theirs/recipes/small.yaml", "--yes", code=5)
-    assert "playbooks/recipes/small.yml exists" in again
+    assert "playbooks/recipes/small.yml already exists" in again
     assert "--name OTHER" in again
 
 
@@ -176,7 +176,7 @@ def test_mods_of_others_are_shown_before_a_start_and_need_a_yes(
     words = ["cluster.up", "--solo", "-i", "inventory.yml", "--recipe", "theirs/recipes/small.yaml"]
     text = call(*words, code=5)
     assert "echo patched" in text
-    assert "not confirmed: code of others runs as root in the image: theirs/mods/fix" in text
+    assert "not confirmed: third-party code runs as root in the image: theirs/mods/fix" in text
     text = call(*words, "--check", code=4)  # nothing answers there
     assert "echo patched" in text
     assert "not confirmed" not in text

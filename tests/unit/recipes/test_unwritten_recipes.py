@@ -135,7 +135,7 @@ def test_a_folder_serves_as_well_as_the_hub(tmp_path: Path, server: HubServer) -
 
 def test_a_folder_without_a_config_is_not_that_of_a_model(tmp_path: Path) -> None:
     (tmp_path / "model").mkdir()
-    with pytest.raises(UsageError, match=r"model has no config.json: it is not the folder"):
+    with pytest.raises(UsageError, match=r"is not the folder of a model: no config.json"):
         _new(NAME, folder="model", out="own.yml")
     assert not (tmp_path / "own.yml").exists()
 
@@ -143,14 +143,14 @@ def test_a_folder_without_a_config_is_not_that_of_a_model(tmp_path: Path) -> Non
 def test_a_file_that_exists_is_not_overwritten() -> None:
     FILE.parent.mkdir(parents=True)
     FILE.write_text("mine")
-    with pytest.raises(UsageError, match="exists, and is not overwritten"):
+    with pytest.raises(UsageError, match="already exists"):
         _new(NAME)
     assert FILE.read_text() == "mine"
 
 
 @pytest.mark.parametrize(
     ("model", "out", "message"),
-    [("gemma", None, "is not the name of a model"), (NAME, "x.txt", "ends with .yml")],
+    [("gemma", None, "is not the name of a model"), (NAME, "x.txt", "must end in .yml")],
 )
 def test_wrong_names_are_refused(model: str, out: str | None, message: str) -> None:
     with pytest.raises(UsageError, match=message):

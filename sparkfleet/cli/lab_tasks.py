@@ -31,7 +31,7 @@ class UpOptions(Options):
         default="shared",
     )
     bare: bool = flag(
-        "hosts as they come from the box: no addresses on the rails, MTU 1500, login by password"
+        "hosts as they come out of the box: no rail addresses, MTU 1500, login by password"
     )
     authorized: bool = flag("with --bare: the hosts know your key already, and you know theirs")
     network: str = option(

@@ -217,12 +217,12 @@ class Options:
         "data-parallel size: copies of the model at one address", number(most=MOST_RANKS), default=1
     )
     executor: str | None = option(
-        "what joins several hosts", choice(VARIABLES["vllm_executor"].choices)
+        "what joins the ranks of several hosts", choice(VARIABLES["vllm_executor"].choices)
     )
     solo: bool = flag("one Spark: no fabric, no Ray")
-    yes: bool = flag("also when the size of what is serving would change; asked for on a terminal")
+    yes: bool = flag("change the size of a running deployment without asking")
     cluster: str | None = option(
-        "which one, where the inventory names several in `clusters`", value="CLUSTER"
+        "which cluster, if the inventory defines several in `clusters`", value="CLUSTER"
     )
     limit: str | None = repeated(
         "only these hosts, as an Ansible pattern: spark-01, sparks[0:1], all:!spark-03",
@@ -243,13 +243,13 @@ class Options:
         value="NAME=VALUE",
     )
     forks: int = option(
-        "hosts that are worked on at the same time", number(), default=DEFAULT_FORKS, letter="f"
+        "how many hosts to work on at the same time", number(), default=DEFAULT_FORKS, letter="f"
     )
     lock_wait: float = option(
         "seconds to wait for the lock of the cluster", duration(), default=0.0
     )
     allow_degraded: str = option(
-        "start over links that the gate refuses; the reason goes into the receipt",
+        "start even over links that the gate refuses; the receipt keeps the reason",
         _parse_degraded_reason,
         default="",
         value="REASON",
@@ -258,20 +258,22 @@ class Options:
         "show every check and all output, not only what found or changed something", letter="v"
     )
     tags: frozenset[str] = repeated(
-        "only tasks with one of these tags, and `always`; with commas, or more than once",
+        "only tasks with one of these tags, and `always`; separated by commas, or repeated",
         split_words,
         default=frozenset(),
         letter="t",
         value="TAG",
     )
     skip_tags: frozenset[str] = repeated(
-        "no tasks with one of these tags", split_words, default=frozenset(), value="TAG"
+        "skip tasks with one of these tags", split_words, default=frozenset(), value="TAG"
     )
-    start_at: str = option("begin with the task of this name; a glob", default="", value="NAME")
-    list_tasks: bool = flag("show the tasks, and touch no host")
-    list_hosts: bool = flag("show the hosts of each play, and touch none")
+    start_at: str = option(
+        "start at the task of this name, which may be a glob", default="", value="NAME"
+    )
+    list_tasks: bool = flag("show the tasks, without touching a host")
+    list_hosts: bool = flag("show the hosts of each play, without touching them")
     ask_become_pass: bool = flag(
-        "ask once for the password of sudo, before any host is touched", letter="K"
+        "ask once for the sudo password, before any host is touched", letter="K"
     )
     output: str = option(
         "text, or json: one document on standard output when the run has ended",

@@ -51,7 +51,7 @@ class DownOptions(Options):
 class UnlockOptions(Options):
     """Options of `cluster.unlock`."""
 
-    force: bool = flag("also when the holder is a process that is running on this machine")
+    force: bool = flag("even if the holder is a process that is running on this machine")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,9 +82,9 @@ class ClusterWatchOptions(Options):
     """Options of `cluster.watch`; `every` is in seconds."""
 
     every: float = option(
-        "seconds from one look to the next; 5 by default", duration(least=1.0), default=5.0
+        "seconds between two looks; 5 by default", duration(least=1.0), default=5.0
     )
-    once: bool = flag("one look, and what follows from it; then end")
+    once: bool = flag("look once, act on it, and exit")
 
 
 def _parse_bind(name: str, text: str) -> Binding:
@@ -135,7 +135,7 @@ class MonitoringOptions(Options):
 class EnableOptions(Options):
     """Options of `cluster.enable` and `cluster.disable`."""
 
-    on_head: bool = flag("on the head in place of this machine; installs sparkfleet there")
+    on_head: bool = flag("on the head instead of this machine; installs sparkfleet there")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -83,7 +83,7 @@ def render(options: RenderOptions) -> int:
 
 @command("cluster.down", RUN, CHECK, LOCK)
 def down(options: DownOptions) -> int:
-    """Stop what the cluster serves on every host, and verify it; only what carries its label.
+    """Stop the cluster on every host, and verify it; only processes and containers with its label.
 
     Stops all hosts of the inventory, also those that `cluster.up --tp N` left out. With --orphans
     also clusters managed by sparkfleet on these hosts that the inventory does not define. A service
@@ -172,8 +172,8 @@ def status(options: StatusOptions) -> int:
 
     The first line is the verdict on all hosts together: serving, starting, degraded, wedged, rank
     lost, stopped or unknown, with its reason and what to type next; docs/health.md. Exits with 0
-    for what serves or was stopped, 4 where a host was not reached, and else 2. A host that does not
-    answer is shown as unknown, and the rest still answer.
+    if it serves or was stopped, 4 if a host was not reached, and 2 otherwise. A host that does not
+    answer is shown as unknown; the others are shown as usual.
 
       {task:cluster.status} --watch              every two seconds, until Ctrl-C
       {task:cluster.status} --output json        also the health of each rank
@@ -200,7 +200,7 @@ def list_clusters(options: Options) -> int:
 
 @command("cluster.logs", HOSTS)
 def logs(options: LogsOptions) -> int:
-    """Show the end of every log of every host, and with --follow what is written from then on.
+    """Show the end of every log of every host, and with --follow new lines as they are written.
 
     {task:cluster.logs}
     {task:cluster.logs} --follow --limit spark-01
@@ -297,8 +297,8 @@ def enable(options: EnableOptions) -> int:
 
     Type it on the head, or on a control machine that is always on: the service runs
     `cluster.watch` there, with this inventory and this folder, and after a boot it waits until all
-    hosts answer. With sudo, or as root, it is a unit of the system; else one of the user, who
-    lingers from then on. A second run changes nothing.
+    hosts answer. With sudo, or as root, it is a unit of the system; else a unit of the user,
+    with lingering enabled. A second run changes nothing.
 
       {task:cluster.enable} --check --diff      the unit file, and the commands
       {task:cluster.enable}

@@ -25,7 +25,7 @@ def up(options: Options) -> int:
 
 @command("gateway.down", INVENTORY, REPORT, CHECK, LOCK)
 def down(options: Options) -> int:
-    """Stop the gateway; requests have the time of `drain` to finish. Clusters keep serving.
+    """Stop the gateway; requests have as long as `drain` to finish. Clusters keep serving.
 
     {task:gateway.down}
     {task:cluster.down} --all      the gateway and every cluster
@@ -41,7 +41,7 @@ def status(options: Options) -> int:
 
     A cluster gets requests where its health says so and HAProxy reaches it. The exit code is 0
     where the gateway runs as configured and every cluster that serves gets requests, or where it
-    was not started; 4 where its host was not reached, and else 2.
+    was not started; 4 if its host was not reached, and 2 otherwise.
 
       {task:gateway.status}
       {task:gateway.status} --output json

@@ -43,7 +43,7 @@ class TrustOptions(HostOptions):
     """Options of `hosts.trust`."""
 
     fingerprint: frozenset[str] = repeated(
-        "add keys with this fingerprint without a question; may be given more than once",
+        "add keys with this fingerprint without asking; may be given more than once",
         parse_fingerprints,
         default=frozenset(),
         value="FINGERPRINT",

@@ -36,7 +36,7 @@ def _merge_limits(options: HostOptionsT) -> HostOptionsT:
 
 @command("hosts.trust", HOSTS, FORKS, OUTPUT)
 def trust(options: TrustOptions) -> int:
-    """Show the SSH host key of every host and gateway, and add it to known_hosts after a yes.
+    """Show the SSH host key of every host and gateway, and add it to known_hosts if you confirm.
 
     Compare each fingerprint with the one that the machine shows on its own console. Without a
     terminal only keys with a --fingerprint are added. A key that has changed is never added: remove
@@ -69,8 +69,8 @@ def authorize(options: AuthorizeOptions) -> int:
 def facts(options: HostOptions) -> int:
     """Show what each host is: system, driver, GPU, memory, disk, login, rails; read-only.
 
-    One column a host. One round trip a host, as its user, without sudo. --output json has all facts
-    that sparkfleet decides by.
+    One column and one round trip for each host, as its user, without sudo. --output json has all
+    facts that sparkfleet decides by.
 
       {task:hosts.facts}
       {task:hosts.facts} --host spark-02 --output json
@@ -85,9 +85,9 @@ def check(options: HostOptions) -> int:
     """Check every host as `cluster.up` does before it moves a byte; read-only, needs no recipe.
 
     SSH, driver, GPU, engine and its group, ports, memory and what takes it, and what must be equal
-    on all hosts: one line a verdict, with its fix. Exits with 2 if one refuses, with 4 if a host
-    does not answer. A recipe that is named, here or in the inventory, counts for memory and engine.
-    `links.verify` checks the links between the hosts.
+    on all hosts: one line a verdict, with its fix. Exits with 2 if a check refuses, with 4 if a
+    host does not answer. A recipe that is named, here or in the inventory, counts for memory and
+    engine. `links.verify` checks the links between the hosts.
 
       {task:hosts.check}
       {task:hosts.check} --host spark-02

@@ -77,7 +77,7 @@ class InitOptions(Options):
         value="MACHINE",
     )
     fingerprint: frozenset[str] = repeated(
-        "add host keys with this fingerprint to known_hosts without a question; may be given more "
+        "add host keys with this fingerprint to known_hosts without asking; may be given more "
         "than once",
         parse_fingerprints,
         default=frozenset(),
@@ -87,6 +87,6 @@ class InitOptions(Options):
         "show machines that announce SSH by mDNS, and add the Sparks on the cables of the first; "
         "scans nothing"
     )
-    api_key: bool = flag("make an API key for the endpoint, in the file api-key", default=True)
-    yes: bool = flag("ask nothing: take everything from the options")
+    api_key: bool = flag("create an API key for the endpoint, in the file api-key", default=True)
+    yes: bool = flag("ask nothing; take everything from the options")
     replace: bool = flag("replace an inventory that exists; it is kept as local.yml.old")

@@ -12,7 +12,7 @@ SMALLEST_SUBNET = 30  # prefix length: two hosts
 REVERT_AFTER = 120.0  # s
 YES = "make the changes without asking; without a terminal they are only shown"
 WHILE_SERVING = (
-    "with --yes, also while the cluster serves, which loses its links, or a run changes it"
+    "with --yes: even while the cluster serves, which loses its links, or a run changes it"
 )
 
 

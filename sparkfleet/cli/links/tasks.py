@@ -52,8 +52,8 @@ def verify(options: Options) -> int:
 def bench(options: LinkBenchOptions) -> int:
     """Measure bandwidth and latency between every pair, and a collective over all of them.
 
-    Takes the links for some seconds: not while the cluster serves. Every node keeps the numbers in
-    links.json, so that `cluster.up` need not measure. Exits with 2 if a link is refused.
+    Saturates the links for some seconds, so not while the cluster serves. Every node keeps the
+    numbers in links.json, so that `cluster.up` need not measure. Exits with 2 if a link is refused.
 
       {task:links.bench}
       {task:links.bench} --seconds 5 --svg rates.svg
@@ -101,7 +101,7 @@ def apply(options: AddressApplyOptions) -> int:
 
 @command("links.revert", HOSTS, FORKS, BECOME, CHECK)
 def revert(options: ChangeOptions) -> int:
-    """Restore files, addresses and MTUs of before the first links.apply; shown first, then asked.
+    """Restore files, addresses and MTUs from before the first links.apply; asks first.
 
     {task:links.revert} --check
     {task:links.revert} --yes
@@ -116,8 +116,8 @@ def repair(options: ChangeOptions) -> int:
     """Repair GIDs that are missing or moved, by adding the address of their rail again.
 
     The index of a GID depends on the history of its interface; a missing one shows as ibv_modify_qp
-    failing with "No data available". Shown first, then asked; the links stop for a moment, so not
-    while the cluster serves.
+    failing with "No data available". Asks first; the links go down for a moment, so not while the
+    cluster serves.
 
       {task:links.repair} --check
       {task:links.repair} --yes

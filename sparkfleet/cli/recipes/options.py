@@ -58,12 +58,12 @@ class ValidateOptions(Options):
         value="RECIPE",
     )
     vllm: str = option(
-        "the version that will run; by default the one that the image is known for",
+        "the version that will run; by default the one that the image is known to have",
         default="",
         value="VERSION",
     )
     folder: Path | None = option(
-        "also compare with the config.json in this folder of this machine",
+        "also compare with the config.json in this local folder",
         parse_path,
         value="FOLDER",
     )
@@ -80,7 +80,7 @@ class NewOptions(Options):
         "the file to write; by default playbooks/recipes/MODEL.yml", parse_path, value="FILE"
     )
     folder: Path | None = option(
-        "read the model in this folder of this machine, and not the Hub", parse_path, value="FOLDER"
+        "read the model in this local folder, not on the Hub", parse_path, value="FOLDER"
     )
 
 
@@ -107,9 +107,7 @@ class FitOptions(Options):
     context: int | None = option(
         "tokens in the cache of each to estimate the speed for", parse_tokens, value="TOKENS"
     )
-    folder: Path | None = option(
-        "read the model in this folder of this machine", parse_path, value="FOLDER"
-    )
+    folder: Path | None = option("read the model in this local folder", parse_path, value="FOLDER")
     staged: bool = flag("read the model that is staged on the head, and the memory of every host")
     hub: bool = flag("read config.json and headers of the tensors from the Hub")
 

@@ -64,7 +64,7 @@ def add_shelf(options: AddOptions) -> int:
 
 
 def update_shelf(options: UpdateOptions) -> int:
-    """Show what changed at the source of a shelf, and take it after a yes."""
+    """Show what changed at the source of a shelf, and take it if the user confirms."""
     shelf = _find_shelf(options.name)
     if options.revision:
         shelf = replace(shelf, revision=options.revision)

@@ -127,7 +127,7 @@ def new(options: NewOptions) -> int:
     OUTPUT,
     help={
         "check": "show what would be written, and write nothing",
-        "yes": "also with mods, which run as root in the image; asked for on a terminal",
+        "yes": "import mods, which run as root in the image, without asking",
     },
 )
 def import_recipes(options: ImportOptions) -> int:
@@ -183,11 +183,11 @@ def add(options: AddOptions) -> int:
     OUTPUT,
     help={
         "check": "show the difference, and change nothing",
-        "yes": "take the changes without a question",
+        "yes": "accept the changes without asking",
     },
 )
 def update(options: UpdateOptions) -> int:
-    """Show what changed at the source of a shelf, and take it after a yes.
+    """Show what changed at the source of a shelf, and take it if you confirm.
 
     {task:recipes.update} team --check
     """

@@ -16,7 +16,7 @@ class WatchOptions(Options):
 
     every: float = option("seconds between two samples", duration(least=0.1), default=2.0)
     count: int | None = option("stop after this many samples", number())
-    once: bool = flag("one sample, as --count 1")
+    once: bool = flag("one sample, the same as --count 1")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,10 +24,12 @@ class ServeBenchOptions(Options):
     """Options of `serve.bench`; None is chosen to fit the deployment."""
 
     requests: int | None = option(
-        "how many at once, after one alone; 4 unless it serves fewer", number(most=MOST_REQUESTS)
+        "concurrent requests, after one alone; 4 unless it serves fewer", number(most=MOST_REQUESTS)
     )
     context: int | None = option(
         "tokens of a prompt, such as 2048 or 16K", parse_tokens, value="TOKENS"
     )
     answer: int = option("tokens of an answer", number(), default=128)
-    rounds: int = option("how often each is measured; the median counts", number(), default=3)
+    rounds: int = option(
+        "how many times each is measured; the median is reported", number(), default=3
+    )

@@ -36,7 +36,7 @@ class HostVariables(Mapping[str, Any]):
         self._open: list[str] = []
 
     def enter(self, play: Mapping[str, Value]) -> None:
-        """Use the `vars` of the play that begins, instead of those of the play before."""
+        """Use the `vars` of the play that begins, instead of those of the previous play."""
         self._play = play
 
     def learn(self, variables: Mapping[str, Any]) -> None:

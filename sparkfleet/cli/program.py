@@ -63,7 +63,7 @@ class SparkfleetProgram(Program):
             self.execute()
 
     def _print_completion(self, argv: list[str]) -> bool:
-        """Print candidates, or the script of a shell, where that is asked for."""
+        """Print candidates, or the script of a shell, if requested."""
         if argv[1:3] == [completion.COMMAND, "--"]:
             lines = completion.list_candidates(argv[3:])
             screens.write_escaped(sys.stdout, "".join(f"{line}\n" for line in lines))
@@ -79,7 +79,7 @@ class SparkfleetProgram(Program):
         return True
 
     def core_args(self) -> list[Argument]:
-        """Return the options that may stand before a task."""
+        """Return the options that may come before a task."""
         every = [*super().core_args(), *self.task_args()]
         return [argument for argument in every if argument.name in CORE]
 

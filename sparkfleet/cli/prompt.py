@@ -1,4 +1,4 @@
-"""Questions on the terminal: the password for sudo, and whether to go on."""
+"""Questions on the terminal: the sudo password, and whether to continue."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ TERMINAL = "/dev/tty"
 
 
 def prompt_sudo_password() -> str:
-    """Return what is typed on the terminal, unseen; raises UsageError where there is none."""
+    """Return the password typed on the terminal, without echo; raises UsageError without one."""
     require_terminal(
         "--ask-become-pass",
         "set ansible_become_password: {from_file: PATH} in the inventory, or pass "
@@ -42,7 +42,7 @@ def is_interactive() -> bool:
 
 
 def ask(question: str, *, default: str = "") -> str:
-    """Return what is typed on the terminal, or `default` for an empty line or the end."""
+    """Return what is typed on the terminal, or `default` for an empty line or end of input."""
     shown = f" [{default}]" if default else ""
     try:
         return input(f"{escape_line(question)}{shown}: ").strip() or default

@@ -8,7 +8,7 @@ from types import FrameType
 
 
 def install_signal_handlers() -> None:
-    """Raise KeyboardInterrupt at both; under nohup a closed terminal is ignored."""
+    """Raise KeyboardInterrupt on either signal; under nohup a closed terminal is ignored."""
     signal.signal(signal.SIGTERM, _raise_interrupt)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signal.signal(signal.SIGHUP, _handle_hangup)

@@ -43,7 +43,7 @@ ALIASES = {
 
 
 def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
-    """Return the parser's `message` in our words, and what to type next, or ""."""
+    """Return the parser's `message` reworded, and what to type next, or ""."""
     if match := re.match(r"Flag <Argument: ([\w-]+)", message):
         return f"--{match[1].replace('_', '-')} needs a value", ""
     if match := re.match(r"'(.+)' did not receive", message):

@@ -1,4 +1,4 @@
-"""Checks of an inventory's values, beyond its form."""
+"""Checks of the values of an inventory, beyond its syntax."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def _check_clusters(inventory: Inventory) -> Iterator[Problem]:
 
 
 def _check_gateway_place(inventory: Inventory) -> Iterator[Problem]:
-    """Yield why the gateway cannot be on its host; its own values are checked before."""
+    """Yield why the gateway cannot run on its host; its own values are checked first."""
     try:
         gateway.read_gateway(inventory)
     except InventoryError as failure:

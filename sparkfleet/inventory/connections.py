@@ -19,7 +19,7 @@ KINDS = ("ssh", "smart", "paramiko", "paramiko_ssh", "local")
 
 
 def check_connection_variables(hosts: Iterable[Host], sparks: Iterable[Host]) -> Iterator[Problem]:
-    """Yield what would reach SSH as an option, and what we cannot do for the hosts of `sparks`."""
+    """Yield values that SSH would take for options, and what is not supported for `sparks`."""
     for host in hosts:
         yield from _check_host_variables(host, HOST_CHECKS)
     spark_hosts = list(sparks)
@@ -72,7 +72,7 @@ def _check_ssh_arguments(data: Any) -> None:
 
 
 def _check_sudo_password(data: Any) -> None:
-    """Require text: YAML makes 83 of 0123."""
+    """Require text: YAML reads 0123 as 83."""
     if not (is_file(data) or (isinstance(data, str) and not {"\n", "\r", "\0"} & set(data))):
         raise InvalidValueError("one line of text, in quotes, or {from_file: PATH}", data)
 

@@ -20,9 +20,9 @@ VAULT = "ansible-vault"  # in every message about a value that is encrypted
 class VariableFolder:
     """One ``group_vars`` or ``host_vars`` folder; every file in it is read at most once.
 
-    What is encrypted stops nothing where no Spark needs it: in files of other groups and hosts, and
-    in a file next to those that can be read. Ansible's advice is such a file for secrets, whose
-    names begin with ``vault_``, and plain variables that refer to them:
+    Encrypted content is not an error where no Spark needs it: in files of other groups and hosts,
+    and in a file next to readable ones. Ansible recommends such a file for secrets, with names that
+    begin with ``vault_``, and plain variables that refer to them:
     https://docs.ansible.com/ansible/latest/tips_tricks/ansible_tips_tricks.html
     """
 
@@ -58,7 +58,7 @@ class VariableFolder:
         return [file for path in paths_found for file in list_variable_files(path)]
 
     def _note_sops_files(self, name: str) -> None:
-        """Note ``NAME.sops.yml``, which the plugin community.sops.sops reads, as passed over.
+        """Note that ``NAME.sops.yml``, which the plugin community.sops.sops reads, is skipped.
 
         https://docs.ansible.com/ansible/latest/collections/community/sops/sops_vars.html
         """
@@ -67,7 +67,7 @@ class VariableFolder:
                 self._tree.encrypted.append(str(self._path / filename))
 
     def _passes_over(self, name: str, path: Path) -> bool:
-        """Return whether encrypted content of `path`, a file of `name`, is passed over."""
+        """Return whether encrypted content of `path`, a file of `name`, is skipped."""
         if not self._needed:  # no group `sparks`: no cluster is worked on
             return False
         if name not in self._needed:
@@ -107,7 +107,7 @@ def _tells_encryption(problem: Problem) -> bool:
 
 
 def list_variable_files(path: Path) -> list[Path]:
-    """Return the files of a folder in order, those of its folders included; a file is itself."""
+    """Return the files in a folder and its subfolders, in order; of a file, the file itself."""
     if not path.is_dir():
         return [path]
     files: list[Path] = []

@@ -27,7 +27,7 @@ ESCAPED = re.compile(r'\\(["\\])')  # in double quotes
 def split_ini_line(text: str) -> Iterator[tuple[str, int]]:
     """Yield the words of a line as a shell sees them, and the offset of each.
 
-    Raises ValueError for a quote that is not closed, and for nothing behind a backslash.
+    Raises ValueError for a quote that is not closed, and for a backslash at the end.
     """
     if SHELL_SYNTAX.isdisjoint(text):
         for word in re.finditer(r"\S+", text):

@@ -90,8 +90,7 @@ def _dump_group(group: Group) -> dict[str, list[str]]:
 def dump_host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     """Return what ``ansible-inventory --host NAME`` prints: every variable, Jinja unrendered.
 
-    But no password: of those only how they are to be found.
-    Raises InventoryError for a host that is not there.
+    Of a password, only how it is found is shown. Raises InventoryError for an unknown host.
     """
     if name not in inventory.hosts:
         raise InventoryError(f"host {name!r} not found", hint=did_you_mean(name, inventory.hosts))
@@ -103,7 +102,7 @@ def dump_host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
 
 
 def _mask_variable(name: str, data: Any) -> Any:
-    """Return what is written for a variable; of an environment, no secret that is typed there."""
+    """Return the value of a variable as written; literal secrets of an environment are masked."""
     row = VARIABLES.get(name)
     if row and row.kind is Kind.ENVIRONMENT and isinstance(data, Mapping):
         data = {
@@ -114,7 +113,7 @@ def _mask_variable(name: str, data: Any) -> Any:
 
 
 def _mask_secret(name: Any, data: Any) -> Any:
-    """Return what is written for a variable; no secret is shown, but a way to one is."""
+    """Return the value of a variable as written; of a secret, only a reference to it is shown."""
     if name in PASSWORDS and not _is_secret_reference(data):
         return VEIL
     return _veil(data) if names_secret(str(name)) else _to_json_data(data)
@@ -180,9 +179,9 @@ def _format_graph_line(text: str, depth: int) -> str:
 
 
 def explain_host_variable(inventory: Inventory, host: str, variable: str) -> list[str]:
-    """Return lines that say what `variable` is on `host`, which place set it, what it shadowed.
+    """Return lines with the value of `variable` on `host`, where it was set, and what it shadows.
 
-    Raises InventoryError for a host or a variable that is not there.
+    Raises InventoryError for an unknown host or variable.
     """
     variables = inventory.hosts[host].vars if host in inventory.hosts else {}
     dump_host_vars(inventory, host)

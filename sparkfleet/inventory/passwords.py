@@ -1,4 +1,4 @@
-"""The password for sudo that the variables of a host give, by Ansible's names."""
+"""The sudo password in the variables of a host, by Ansible's names."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SHARED_MODE = 0o077  # permissions of a file that let others than its owner at i
 
 
 def read_sudo_password(values: Mapping[str, Value]) -> str:
-    """Return the password that `values` give, "" for none.
+    """Return the password in `values`, "" if there is none.
 
     It is a text in a file that only its owner may read, or ``{from_file: PATH}`` of such a file.
     Raises InventoryError for a file that others may read or that cannot be read, and for a text

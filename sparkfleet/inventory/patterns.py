@@ -53,7 +53,7 @@ def _split_terms(pattern: str) -> list[str]:
 
 
 def _match_term(inventory: Inventory, term: str) -> list[str]:
-    """Return the names that one term selects; a slice counts doubles, as Ansible's does."""
+    """Return the names that one term selects; a slice counts duplicates, as in Ansible."""
     if term in inventory.hosts:
         return [term]
     subscript = None if term[0] == "~" else re.fullmatch(SUBSCRIPT, term)

@@ -1,8 +1,8 @@
-"""Jinja in inventory values: what a template on a host sees, and the values it makes.
+"""Jinja in inventory values: what a template on a host sees, and what it renders to.
 
 sparkfleet's variables and those that say how to connect are rendered when an inventory is loaded. A
-foreign variable may use what only Ansible has (facts, other lookups): where it cannot be rendered
-here it stays as it is written, and is an error only when something asks for it by template.
+foreign variable may use what only Ansible has (facts, other lookups): if it cannot be rendered
+here, it stays as written, and is an error only when another template uses it.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ CONNECTION = frozenset(
 
 
 def render_inventory(inventory: Inventory) -> tuple[Inventory, list[Problem]]:
-    """Return `inventory` with its templates rendered, and what is wrong with those we need.
+    """Return `inventory` with its templates rendered, and the problems of those that matter.
 
-    Those are the templates of Sparks; of all hosts in an inventory without a group `sparks`.
+    These are the templates of Sparks, or of all hosts if the inventory has no group `sparks`.
     """
     problems: list[Problem] = []
     sparks = {*(list_group_hosts(inventory, "sparks") if "sparks" in inventory.groups else ())}
@@ -73,7 +73,7 @@ def _has_template(value: Value, checked: dict[int, bool]) -> bool:
 
 
 def _suggest(inventory: Inventory) -> str | None:
-    """Return what to look at where a template cannot be rendered, if a file was passed over."""
+    """Return the hint for a template that cannot be rendered, if a file was skipped."""
     if not inventory.encrypted:
         return None
     return f"not read because of encryption: {', '.join(inventory.encrypted)}"
@@ -82,7 +82,7 @@ def _suggest(inventory: Inventory) -> str | None:
 def _render_host(
     host: Host, names: list[str], context: Mapping[str, Any]
 ) -> tuple[Host, list[Problem]]:
-    """Return `host` with the variables `names` rendered, and what is wrong with those we need."""
+    """Return `host` with the variables `names` rendered, and the problems of those that matter."""
     problems: list[Problem] = []
     variables = dict(host.vars)
     for name in names:
@@ -126,9 +126,9 @@ class _AllHostVariables(Mapping[str, Mapping[str, Any]]):
 
 
 class _HostVariables(Mapping[str, Any]):
-    """One host's variables; a template is rendered when its variable is read, and once.
+    """One host's variables; a template is rendered once, when its variable is first read.
 
-    Without the memory, variables that name two others each would take for ever.
+    Without this cache, a chain of variables that each refer to two others would take forever.
     """
 
     def __init__(self, host: Host, all_hosts: _AllHostVariables) -> None:

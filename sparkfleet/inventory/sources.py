@@ -1,4 +1,4 @@
-"""From what ``-i`` names, a file, a folder or a list of hosts, to the tree."""
+"""Read what ``-i`` names, a file, a folder or a list of hosts, into the tree."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def _read_file(path: Path, tree: InventoryTree) -> None:
 
 
 def _is_ini(suffix: str, first: str) -> bool:
-    """Return whether a file begins as INI does; without a suffix also where its bracket is open."""
+    """Return whether a file begins like INI; without a suffix, an open bracket is enough."""
     return bool(SECTION.fullmatch(first)) or (not suffix and first.startswith("["))
 
 

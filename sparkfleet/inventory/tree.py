@@ -1,4 +1,4 @@
-"""The inventory while its files are read: hosts, groups and every problem met on the way."""
+"""The inventory while its files are read: hosts, groups and every problem found so far."""
 
 from __future__ import annotations
 
@@ -118,10 +118,10 @@ class InventoryTree:
         return frozenset({*hosts, *_collect_reachable(direct, self.parents), "all"})
 
     def finish(self) -> None:
-        """Hang every loose group under `all` and every loose host under `ungrouped`.
+        """Attach every loose group to `all` and every loose host to `ungrouped`.
 
-        Raises InventoryError with all problems so far where groups are in a loop or too deep: then
-        nothing can be said about their variables.
+        Raises InventoryError with all problems so far if groups form a loop or are nested too
+        deep: their variables cannot be resolved then.
         """
         for name in self.groups:
             if name != "all" and not self.parents[name]:
@@ -135,7 +135,7 @@ class InventoryTree:
         self._attach_loose_hosts()
 
     def _measure_depths(self) -> dict[str, int]:
-        """Return the longest way from `all` to each group, but those in or below a loop."""
+        """Return the longest path from `all` to each group, except those in or below a loop."""
         depths: dict[str, int] = {"all": 0}
         left = {name: len(parents) for name, parents in self.parents.items()}
         waiting = ["all"]

@@ -109,7 +109,7 @@ def _locate_entry(key: Scalar, value: Node) -> Where:
 
 
 def _describe_node(node: Node) -> str:
-    """Return what `node` is, in words with their article."""
+    """Return what `node` is, with an article, such as "a mapping"."""
     descriptions = {
         "dict": "a mapping",
         "str": "text",

@@ -19,7 +19,7 @@ OPTION_RULE = "one word, with or without dashes"
 
 
 def is_variable_name(name: Any) -> bool:
-    """Whether an environment can have a variable of that name."""
+    """Whether an environment can contain a variable with that name."""
     return isinstance(name, str) and VARIABLE.fullmatch(name) is not None
 
 

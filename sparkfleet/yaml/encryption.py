@@ -1,4 +1,4 @@
-"""Files that a tool has encrypted: by their first bytes, or as YAML whose values are."""
+"""Detect files that a tool has encrypted: by their first bytes, or by values in their YAML."""
 
 from __future__ import annotations
 

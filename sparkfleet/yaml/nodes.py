@@ -1,4 +1,4 @@
-"""The values of a YAML file as nodes, each of which knows its place."""
+"""The values of a YAML file as nodes, each with its position."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""YAML whose every value knows its place, composed by libyaml; duplicate keys are errors.
+"""YAML in which every value has its position, composed by libyaml; duplicate keys are errors.
 
 The values are those of PyYAML's safe loader (YAML 1.1, as Ansible reads it), with three
 exceptions: text that is JSON keeps JSON's numbers, ``!unsafe`` text becomes `Unsafe`, and every
@@ -108,7 +108,7 @@ def _is_json(text: str) -> bool:
 
 
 class _TooLargeError(Exception):
-    """The document unfolds to more than a person writes by hand; `where` it does."""
+    """The document unfolds to more values than anyone writes by hand, at `where`."""
 
     def __init__(self, message: str, where: Where) -> None:
         super().__init__(message)
@@ -116,11 +116,11 @@ class _TooLargeError(Exception):
 
 
 class _TooManyProblemsError(Exception):
-    """The document has more problems than anybody reads."""
+    """The document has more problems than anyone would read."""
 
 
 class _Builder:
-    """Converts PyYAML's nodes into `nodes`, each once, and keeps the problems on the way."""
+    """Converts PyYAML's nodes into `nodes`, each once, and collects the problems."""
 
     def __init__(self, source: Source, most_values: int, *, vault: bool) -> None:
         self.problems: list[Problem] = []

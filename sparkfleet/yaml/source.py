@@ -1,4 +1,4 @@
-"""A file as text, checked to be text, that can point at its own lines."""
+"""A file that was checked to be text, and that can point at its own lines."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def decode_source(
 
 
 def _refuse_other_content(content: bytes, file: str, error: type[InputError]) -> None:
-    """Raise `error` for a file that a tool has put in the place of the text."""
+    """Raise `error` for content that a tool has put in place of the text."""
     where = Where(file=file, line=1, col=1)
     if (encryption := find_encryption(content)) is not None:
         raise error(encryption.problem, where=where, hint=encryption.fix)

@@ -120,7 +120,7 @@ def describe_watch_unit(context: CommandContext) -> WatchUnit:
 
 
 def read_machine() -> WatchMachine:
-    """Return who we are here; asks sudo without a password."""
+    """Return the user and their rights on this machine; asks sudo without a password."""
     user = getpass.getuser()
     return WatchMachine(
         user=user,

@@ -74,7 +74,7 @@ def record_watch_event(
 
 
 def build_watch_event(kind: EventKind, text: str) -> ClusterEvent:
-    """Return an event with who is at work here."""
+    """Return an event with the user and machine of this process."""
     return ClusterEvent(kind=kind, text=text, by=f"{getpass.getuser()}@{platform.node()}")
 
 

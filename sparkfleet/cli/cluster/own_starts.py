@@ -11,7 +11,7 @@ from sparkfleet.report.log import make_state_folder, state_folder
 
 
 def save_own_start(cluster: str, request: StartRequest) -> None:
-    """Keep `request` in a folder of this user alone; a full disk costs only this copy."""
+    """Keep `request` in a private folder of this user; a full disk loses only this copy."""
     path = _build_start_path(cluster)
     try:
         make_state_folder(path.parent.name)

@@ -21,7 +21,7 @@ STOP_LIMIT = 200.0  # s for a stop, which may roll a relaunch back
 def set_watch_service(options: Options, verb: str) -> None:
     """Start or stop the service of the cluster, where this machine has one; a failure is a line.
 
-    Stopped first, its relaunch holds no lock that would refuse a `cluster.down`.
+    It is stopped first, so that a relaunch cannot hold the lock that `cluster.down` needs.
     """
     if options.check or options.list_tasks or options.list_hosts:
         return

@@ -42,7 +42,7 @@ def authorize_key(options: AuthorizeOptions) -> int:
 
 
 def authorize_machines(machines: Sequence[Target], key: Path | None) -> dict[str, SparkfleetError]:
-    """Copy `key`, or the usual one, to each machine that takes none; return errors by machine."""
+    """Copy `key`, or the usual one, to each machine that takes no key; return errors by machine."""
     errors: dict[str, SparkfleetError] = {}
     for target in machines:
         try:

@@ -52,10 +52,7 @@ def revert_links(options: ChangeOptions) -> int:
 
 
 def repair_links(options: ChangeOptions) -> int:
-    """Add the addresses of rails again whose GID is missing or moved; return 0, or 2 if some are.
-
-    Exit code 2 also where the repair did not help.
-    """
+    """Re-add the addresses of rails whose GID is missing or moved; return 0, or 2 if any remain."""
     with open_root_session(options) as session:
         faults = _find_faults(session)
         serving = find_serving(session) if faults else None
@@ -109,7 +106,7 @@ def _run_everywhere(
     host_facts: Mapping[str, HostFacts],
     build_request: Callable[[str], dict[str, Any]],
 ) -> int:
-    """Run a deed on each host, then log in anew; print how each is, and return the exit code."""
+    """Run a request on each host, log in again, print the results, and return the exit code."""
 
     def work(connection: Connection) -> tuple[str, ...]:
         name = connection.host.name

@@ -25,7 +25,7 @@ from sparkfleet.report.task_durations import read_durations
 
 
 def collect_background(session: ClusterSession, status: ClusterStatus) -> Background:
-    """Return links, deployment, benchmarks, timings, versions and findings; raises nothing.
+    """Return links, deployment, benchmarks, timings, versions and findings; never raises.
 
     What could not be read is in `missing`, with the reason.
     """

@@ -116,6 +116,6 @@ def open_watch_page(head: Host, *, once: bool) -> Iterator[PagePublisher | None]
 
 
 def format_page_address(binding: Binding, *, secured: bool) -> tuple[str, ...]:
-    """Return where the page is, and what a browser is asked for."""
+    """Return where the page is, and how to log in."""
     asked = ("log in with any user name, and the token as the password",)
     return (f"page http://{binding}/", *(asked if secured else ()))

@@ -1,4 +1,4 @@
-"""Approvals of the code of others: a start asks once about the same code.
+"""Approvals of third-party code: a start asks once about the same code.
 
 An approval is that of one user of one machine: it is never part of a project. It holds for exactly
 what was shown: another byte of a mod, another right or another commit of a shelf is asked about.

@@ -1,4 +1,4 @@
-"""Shows code that comes with a recipe of others before it is copied or run."""
+"""Shows code that comes with a third-party recipe before it is copied or run."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def confirm_code(texts: Sequence[str], options: Options, *, action: str) -> None
 
 
 def review_recipe(recipe: Recipe, options: Options) -> None:
-    """Show what a recipe of others runs or may do where it is used as it is; ask before a start.
+    """Show what a third-party recipe runs or may do when used unconverted; ask before a start.
 
     These are its mods, the packages and files that it adds, rights and mounts of its containers,
     and values that it takes from files or from the environment of this machine. What was approved
@@ -103,7 +103,7 @@ def _show_approval(texts: Sequence[str], date: str) -> None:
 
 
 def _check_links(mods: Sequence[Path]) -> None:
-    """Refuse a link out of a mod: what it leads to would be copied to the hosts, and run."""
+    """Refuse a link out of a mod: its target would be copied to the hosts, and run."""
     for mod in mods:
         for path in sorted(mod.rglob("*")):
             if path.is_symlink() and not resolve_path(path).is_relative_to(resolve_path(mod)):

@@ -94,13 +94,13 @@ class _LateLine:
         self._timer: threading.Timer | None = None
 
     def replace(self, text: str) -> None:
-        """Wait for something else from now on."""
+        """Replace what is being waited for."""
         self.cancel()
         self._timer = threading.Timer(LATE, self._screen.line, (f"waiting: {text}",))
         self._timer.daemon = True
         self._timer.start()
 
     def cancel(self) -> None:
-        """Wait for nothing any more."""
+        """Stop waiting."""
         if self._timer is not None:
             self._timer.cancel()

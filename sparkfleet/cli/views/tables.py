@@ -1,4 +1,4 @@
-"""Tables, and the console that they go to: nothing is cut, or obeyed by the terminal."""
+"""Tables, and the console that prints them: nothing is cut, and no text controls the terminal."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Table(Table):
         self._listed: list[tuple[Text, ...]] = []
 
     def add_row(self, *cells: Any, **options: Any) -> None:
-        """Add a row; what a terminal would obey is shown."""
+        """Add a row; control characters are shown as escapes."""
         texts = tuple(create_cell(item) if isinstance(item, str) else item for item in cells)
         self._listed.append(texts)
         super().add_row(*texts, **options)

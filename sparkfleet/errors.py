@@ -137,7 +137,7 @@ class SparkfleetError(Exception):
     def __str__(self) -> str:
         shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
         more = len(self.problems) - MOST_SHOWN
-        shown += [f"and {more} more problems"] if more > 0 else []
+        shown += [f"and {more} more problem{'s' if more > 1 else ''}"] if more > 0 else []
         return "\n".join(shown)
 
 

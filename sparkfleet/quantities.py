@@ -22,7 +22,7 @@ def parse_size(value: object) -> int:
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(value).lower())
     unit = (SIZES | BINARY).get(match[2]) if match else None
     if match is None or unit is None or isinstance(value, bool) or len(match[1]) > MOST_DIGITS:
-        raise InvalidValueError("a size in bytes or such as 10GiB or 512M", value)
+        raise InvalidValueError("a number of bytes, or a size such as 10GiB or 512M", value)
     return int(float(match[1]) * unit)
 
 
@@ -47,7 +47,7 @@ def parse_seconds(value: object) -> float:
         raise InvalidValueError("a duration such as 90s, 20m or 1h30m", value)
     seconds = sum(float(number) * SECONDS[unit] for number, unit in parts)
     if seconds > LONGEST:
-        raise InvalidValueError("a duration of a year at most", value)
+        raise InvalidValueError("a duration of at most a year", value)
     return seconds
 
 

@@ -46,5 +46,5 @@ def suggest_similar(name: str, candidates: Iterable[str], *, lister: str = "") -
         return f"did you mean {' or '.join(map(repr, holding))}?"
     hint = "known: " + ", ".join(names) if names else "there are none"
     if lister and len(names) > FEW:
-        hint = f"{lister} shows those that there are"
+        hint = f"to list them: {lister}"
     return did_you_mean(name, names) or hint

@@ -50,7 +50,9 @@ class Budget:
         if self.steps < 0:
             raise TemplateError(f"the template takes more than {MOST_STEPS:,} steps")
         if size > MOST_TEXT or self.total < 0:
-            raise TemplateError(f"the template makes a value larger than {MOST_TEXT:,} characters")
+            raise TemplateError(
+                f"the template produces a value larger than {MOST_TEXT:,} characters"
+            )
         if time.thread_time() > self.end:
             raise TemplateError(f"the template takes more than {MOST_TIME:.0f} s")
 
@@ -144,14 +146,16 @@ def check_growth(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> 
     numbers = [abs(value) for value in values if isinstance(value, int)]
     texts = [value for value in values if isinstance(value, str)]
     if name in PADDING and any(number > WIDEST for number in numbers):
-        raise TemplateError(f"{name} is not wider than {WIDEST:,} here")
+        raise TemplateError(f"{name}: the width must be at most {WIDEST:,}")
     if name in ("format", "format_map") and any(map(WIDE_FIELD.search, texts)):
-        raise TemplateError("a format has no field wider than 9999, and none in another")
+        raise TemplateError(
+            "a format field must be at most 9999 wide, and must not contain another field"
+        )
     if name in ("replace", "join", "regex_replace", "indent", "translate"):
         whole = sum(map(_count, values))
         longest = whole if name == "translate" else max(map(len, texts[-1:]), default=0)
         if longest > 1 and whole * longest > MOST_GROWTH:
-            raise TemplateError(f"{name} could make more than {MOST_TEXT:,} characters")
+            raise TemplateError(f"{name} could produce more than {MOST_TEXT:,} characters")
 
 
 def check_operator(operator: str, left: Any, right: Any) -> None:

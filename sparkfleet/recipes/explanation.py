@@ -51,7 +51,7 @@ class Setting:
         if self.is_hidden:
             return VEIL
         if self.value is None:
-            return "(taken away)" if self.variable == "vllm_args" else "(unset)"
+            return "(removed)" if self.variable == "vllm_args" else "(unset)"
         return self.value if isinstance(self.value, str) else json.dumps(self.value)
 
 

@@ -204,7 +204,7 @@ def read_recipe_variables(tree: Map, reader: RecipeReader) -> dict[str, Value]:
             reader.add_problem(f"{row.name}: {wrong}", node.where, row.help)
         if _is_host_setting(row.name, node.data):
             hint = "set it in the inventory: {task:cluster.down} and others read no recipe"
-            reader.add_problem(f"{row.name}: {node.data} is about the hosts", node.where, hint)
+            reader.add_problem(f"{row.name}: {node.data} describes the hosts", node.where, hint)
         places = node.locate_entries()
         for name, wrong in list_invalid_names(row, node.data):
             reader.add_problem(f"{row.name}: {wrong}", places[name], row.help)

@@ -78,7 +78,7 @@ def find_base_torch(python: Path, pins: Iterable[tuple[str, str]]) -> BaseTorch:
         raise UsageError(
             f"--torch {python}: the engine needs torch {pinned} for CUDA {CUDA}, and this is torch"
             f" {version} for {built_for}",
-            hint="without --torch the engine gets a torch of its own",
+            hint="without --torch, the engine installs its own torch",
         )
     return BaseTorch(
         python=python,
@@ -90,7 +90,7 @@ def find_base_torch(python: Path, pins: Iterable[tuple[str, str]]) -> BaseTorch:
 
 
 def _probe(python: Path) -> dict[str, Any]:
-    hint = "name a program, as python3 or /opt/torch/bin/python"
+    hint = "pass a Python program, such as python3 or /opt/torch/bin/python"
     try:
         done = subprocess.run(
             [str(python), "-I", "-c", PROBE], capture_output=True, text=True, check=False

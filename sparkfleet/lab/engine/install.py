@@ -148,10 +148,10 @@ def _make_environment(
         return
     if not base:
         check_free_space(venv, kind.space, "the engine")
-    progress(f"making a Python environment: {venv}")
+    progress(f"creating a Python environment: {venv}")
     maker = [str(base.python) if base else sys.executable, "-m", "venv", "--clear"]
     _run_installer(
-        [*maker, *(["--without-pip"] if base else []), str(venv)], "making the environment failed"
+        [*maker, *(["--without-pip"] if base else []), str(venv)], "creating the environment failed"
     )
 
 
@@ -173,7 +173,8 @@ def _install_pins(
         check_free_space(venv, kind.space - there, "the engine")
         size = f", {(kind.size - there) / 1e9:.1f} GB of {kind.size / 1e9:.1f} GB on disk"
     progress(
-        f"installing {kind.what}: {len(missing)} of {len(required)} packages{size}, some minutes"
+        f"installing {kind.what}: {len(missing)} of {len(required)} packages{size}; this takes a "
+        "few minutes"
     )
     pip = [str(base.python), "-m", "pip", "--python"] if base else []
     pip += [str(venv / "bin/python"), *([] if base else ["-m", "pip"]), "install", "--quiet"]

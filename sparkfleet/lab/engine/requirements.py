@@ -49,7 +49,7 @@ def check_root() -> None:
         program, *arguments = sys.argv
         run = [sys.executable, "-m", "sparkfleet"] if program.endswith(".py") else [program]
         raise UsageError(
-            "the lab makes network namespaces and mounts, which takes root",
+            "the lab creates network namespaces and mounts, which requires root",
             hint=f"sudo {quote([*run, *arguments])}",  # with its path: sudo has a PATH of its own
         )
 

@@ -163,7 +163,7 @@ FAULTS: Mapping[str, Fault] = {
         repair=effects.set_management("up"),
     ),
     "ssh-dead": Fault(
-        what="sshd does not run; the host answers pings, and existing sessions go on",
+        what="sshd is stopped; the host answers pings, and existing sessions continue",
         inject=same_steps(HostScript(script="kill $(cat /run/sshd.pid)")),
         repair=same_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
     ),
@@ -201,7 +201,7 @@ def find_fault(kind: str) -> Fault:
     if kind in FAULTS:
         return FAULTS[kind]
     guess = did_you_mean(kind, FAULTS)
-    names = f"the lab knows {', '.join(FAULTS)}"
+    names = f"faults of the lab: {', '.join(FAULTS)}"
     raise UsageError(f"fault {kind!r} not found", hint=f"{guess} {names}" if guess else names)
 
 

@@ -27,7 +27,7 @@ def wait_until_settled(state: LabState, host: HostPlan) -> None:
         pid1 = state.running[member.name]
         if pid1.alive:
             _wait_until(
-                partial(_operstates_agree, member), f"{member.name}: its links do not settle"
+                partial(_operstates_agree, member), f"{member.name}: its links did not settle"
             )
             _refresh_init(member, pid1)
 
@@ -40,7 +40,7 @@ def _refresh_init(host: HostPlan, pid1: InitProcess) -> None:
     done = host_path(pid1, REFRESH_DONE)
     _wait_until(
         lambda: done.exists() and done.read_text() == token,
-        f"{host.name}: its PID 1 does not answer",
+        f"{host.name}: its PID 1 did not answer",
     )
 
 

@@ -78,7 +78,7 @@ def find_gpus(root: Path = MACHINE) -> tuple[LabGpu, ...]:
     if missing:
         raise UsageError(
             f"--gpus: not found: {', '.join(f'/dev/{name}' for name in missing)}",
-            hint="make them, as root: nvidia-modprobe -c 0 -u",
+            hint="create them as root: nvidia-modprobe -c 0 -u",
         )
     return tuple(by_minor.get(minor, LabGpu(minor=minor)) for minor in minors)
 

@@ -117,7 +117,7 @@ def _put_launcher_environment(draft: RecipeDraft, container: Scalar, *, solo_onl
         if not draft.has(variable, name):
             draft.put(variable, name, value, container)
     draft.note(
-        "eugr's launcher adds " + " and ".join(LAUNCHER_ENV) + ", and so does this", container
+        "eugr's launcher adds " + " and ".join(LAUNCHER_ENV) + ", and so does sparkfleet", container
     )
 
 
@@ -149,5 +149,5 @@ def put_size(
         draft.entries.setdefault("vllm_executor", build_entry("vllm_executor", "mp", place))
     if pp > 1:
         draft.note(
-            f"pipeline parallel has no counterpart in a recipe: type --tp {tp} --pp {pp}", place
+            f"pipeline parallelism has no counterpart in a recipe: type --tp {tp} --pp {pp}", place
         )

@@ -55,10 +55,10 @@ def export_recipe(recipe: Recipe, target: Format) -> Export:
     values = {name: value.data for name, value in recipe.vars.items()}
     if values.get("engine_program") == "image":
         raise RecipeError(
-            f"recipe {recipe.name} starts the program of its image, and {target} can only say "
+            f"recipe {recipe.name} starts the program of its image, but {target} can only express "
             "`vllm serve`",
             where=recipe.vars["engine_program"].where,
-            hint="send the recipe file itself",
+            hint="share the recipe file itself",
         )
     env = {**(values.get("nccl_env") or {}), **(values.get("vllm_env") or {})}
     env = {name: value for name, value in env.items() if _find_own_form(value) is None}
@@ -200,7 +200,7 @@ def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) ->
             yield f"{name} has no counterpart{needed}"
     yield from _list_own_forms(values)
     if target is Format.EUGR and values.get("weights_drafts"):
-        yield "weights_drafts: eugr's launcher downloads `model` only, vLLM the draft"
+        yield "weights_drafts: eugr's launcher downloads `model` only; vLLM downloads the draft"
     if target is Format.EUGR and values.get("weights_revision", "main") != "main":
         yield "weights_revision: eugr's launcher pins no model"
     for name, given in (

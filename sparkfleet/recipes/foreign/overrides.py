@@ -68,11 +68,11 @@ def apply_overrides(draft: RecipeDraft) -> Map:
         entry = _check_entry(name, item)
         when = entry.entries["when"][1].data
         if _holds(when, start):
-            draft.note(f"{name} holds for {start.size}, and is taken over: {_format(when)}", item)
+            draft.note(f"{name} applies to {start.size}, and is merged: {_format(when)}", item)
             tree = _lay_over(tree, entry)
         else:
             draft.note(
-                f"{name} does not hold for {start.size}, and is left out: {_format(when)}",
+                f"{name} does not apply to {start.size}, and is left out: {_format(when)}",
                 item,
                 "for another size, set tensor_parallel in a copy of the file",
             )

@@ -85,12 +85,12 @@ class CommandTemplate:
                 raise RecipeError(
                     f"values fill in more than {MOST_TEXT:,} characters",
                     where=node.where,
-                    hint=f"does {{{name}}} name itself?",
+                    hint=f"does {{{name}}} refer to itself?",
                 )
             return text
         if self._strict:
             raise RecipeError(
-                f"the command names {{{name}}}, which has no value",
+                f"the command uses {{{name}}}, which has no value",
                 where=word.place.where,
                 hint=suggest_similar(name, self._values),
             )

@@ -182,7 +182,7 @@ def _put_served_name(draft: RecipeDraft, value: Any, place: Node) -> None:
     first, *more = value if isinstance(value, list) else [value]
     draft.set("vllm_served_name", str(first), place)
     if more:
-        draft.note(f"further served names have no counterpart: {', '.join(more)}", place)
+        draft.note(f"additional served names have no counterpart: {', '.join(more)}", place)
 
 
 def _put_revision(draft: RecipeDraft, value: Any, place: Node) -> None:
@@ -269,7 +269,7 @@ def put_environment(draft: RecipeDraft, env: dict[str, ExpandedWord]) -> None:
         if SECRET.search(name):
             draft.note(f"{name} is left out: keys come from your own environment", part.place)
         elif re.search(r"\$[A-Za-z_{(]", part.text):
-            draft.note(f"{name} is left out: its value {part.text} is for a shell", part.place)
+            draft.note(f"{name} is left out: its value {part.text} needs a shell", part.place)
         else:
             variable = "nccl_env" if name.startswith("NCCL_") else "vllm_env"
             draft.put(variable, name, part.text, part.place)
@@ -311,10 +311,12 @@ def set_model(draft: RecipeDraft, command: ServeCommand, named: Scalar | None) -
         draft.note(f"the model is a path in a Hub cache: {name} at {commit}", served.place)
         return
     if served.text.startswith(("/", ".", "~", "$")):
-        draft.note(f"the model {served.text} is a path of their machine", served.place)
+        draft.note(f"the model {served.text} is a path on the machine of its author", served.place)
         if named is not None:
             draft.set("vllm_model", str(named.data), named)
             return
     elif named is not None and str(named.data) != served.text:
-        draft.note(f"model: {named.data} is not what is served, {served.text}", named)
+        draft.note(
+            f"model: {named.data} differs from the model that is served, {served.text}", named
+        )
     draft.set("vllm_model", served.text, served.place)

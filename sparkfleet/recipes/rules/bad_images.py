@@ -14,7 +14,7 @@ from sparkfleet.vllm.releases import parse_version
 NGC_LEAST = (26, 2)  # guide 2
 FOR_SPARK = "25.12.post1-py3"  # guide 7.3.1: NVIDIA's own for Spark and Jetson
 CUDA_13_SINCE = parse_version("0.20.0")  # vast-ai/base-image PR#158, ai-dynamo/nixl PR#2140
-FIX = "take vllm/vllm-openai:cu130-nightly, or nvcr.io/nvidia/vllm from 26.02 on"
+FIX = "use vllm/vllm-openai:cu130-nightly, or nvcr.io/nvidia/vllm 26.02 or later"
 WITHOUT_FASTSAFETENSORS = (f"{OPENAI}:gemma4-cu130",)  # research 2 and 8
 
 
@@ -127,7 +127,7 @@ RULES = (
     ),
     Rule(
         id="fastsafetensors",
-        why="vLLM cannot import it and ends",
+        why="vLLM cannot import it and exits",
         source="research 2 and 8",
         find=_check_fastsafetensors,
     ),

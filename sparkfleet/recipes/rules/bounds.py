@@ -199,7 +199,7 @@ def _check_draft_start(method: str, context: RuleContext) -> Iterator[RuleFindin
             expected=f"1 or {context.tp}, as --tp",
             seen=str(ranks),
             where=where,
-            fix="take draft_tensor_parallel_size out",
+            fix="remove draft_tensor_parallel_size",
         )
     named = any(word in str(draft.get("model") or "").lower() for word in NAMED_BY_MODEL)
     guessed = not method and bool(draft.get("model")) and not named
@@ -209,7 +209,7 @@ def _check_draft_start(method: str, context: RuleContext) -> Iterator[RuleFindin
             expected="another method: draft models came with vLLM 0.16",
             seen=f"{method or 'no method'} with {context.version}",
             where=where,
-            fix="name the draft's method (eagle3, mtp), take ngram, or run a later vLLM",
+            fix="name the draft's method (eagle3, mtp), use ngram, or run a later vLLM",
             severity=Severity.ERROR if method else Severity.WARNING,
         )
 
@@ -231,7 +231,7 @@ def _check_lookup(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"at least {limit}",
             seen=str(seen),
             where=context.at("speculative-config"),
-            fix=f"write {limit} or more, or take {name} out",
+            fix=f"write {limit} or more, or remove {name}",
         )
 
 
@@ -284,14 +284,17 @@ RULES = (
     ),
     Rule(
         id="draft",
-        why="vLLM exits when it reads its options: it cannot make the draft of them",
+        why=(
+            "vLLM exits when it reads its options: the options of the draft are incomplete or out "
+            "of range"
+        ),
         source="vLLM's config/speculative.py, 0.11 to 0.32; vllm-project/vllm#55323, "
         "vllm-project/vllm#31883",
         find=_check_draft,
     ),
     Rule(
         id="lookup",
-        why="vLLM exits when it reads its options: the draft looks up nothing",
+        why="vLLM exits when it reads its options: a length of the n-gram lookup is out of range",
         source="vLLM's config/speculative.py, 0.11 to 0.31",
         find=_check_lookup,
     ),

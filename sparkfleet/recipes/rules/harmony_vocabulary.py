@@ -40,7 +40,7 @@ def _check_vocabulary(context: RuleContext) -> Iterator[RuleFinding]:
         expected=f"{FILE}, for hosts that do not reach the internet",
         seen="weights_offline, and no file of it" if offline else "none",
         where=context.at("weights_files", "vllm_model"),
-        fix=f"get {ADDRESS} on this machine, and write weights_files: [~/{FILE}]; "
+        fix=f"download {ADDRESS} to this machine, and write weights_files: [~/{FILE}]; "
         f"{VOCABULARY_VARIABLE} is then set by itself",
         severity=Severity.WARNING if offline else Severity.INFO,
     )

@@ -120,7 +120,7 @@ RULES: tuple[Rule, ...] = (
     *(rule for topic in TOPICS for rule in topic.RULES),
     Rule(
         id="accept",
-        why="a rule that does not exist accepts nothing",
+        why="a name that is not a rule has no effect",
         source="docs/recipe-rules.md",
         find=_check_accepted_rules,
     ),

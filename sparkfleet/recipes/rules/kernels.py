@@ -132,7 +132,7 @@ def _check_attention_gpu(context: RuleContext) -> Iterator[RuleFinding]:
                 expected="a backend that runs on the GB10, of compute capability 12.1",
                 seen=f"{name}, which is for {gpus}",
                 where=option.where,
-                fix=f"take {option.name} out: vLLM then chooses one that runs",
+                fix=f"remove {option.name}: vLLM then chooses one that runs",
                 severity=Severity.ERROR if context.version and not of_fork else Severity.WARNING,
             )
 
@@ -150,7 +150,7 @@ def _check_attention_kind(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=f"a backend for a model with {kind}",
                 seen=name,
                 where=option.where,
-                fix=f"take {option.name} out: vLLM then chooses one that fits the model",
+                fix=f"remove {option.name}: vLLM then chooses one that fits the model",
             )
 
 
@@ -166,7 +166,7 @@ def find_attention_backends(context: RuleContext) -> Iterator[tuple[VllmOption, 
 RULES = (
     Rule(
         id="chunked_prefill",
-        why="it costs about nine times the throughput",
+        why="it cuts throughput to about a ninth",
         source="guide 7.1.3 for Qwen3.5-35B-A3B; 11 for SSM and MoE, where others' recipes have it",
         find=_check_chunked_prefill,
     ),

@@ -49,8 +49,8 @@ def _check_fast_loader(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="utilization",
-        why="it is a share of the one memory of CPU and GPU, 121.6 GiB: the system, the page cache "
-        "and a desktop, which dies at 0.80, live in the rest",
+        why="it is a share of the 121.6 GiB that CPU and GPU share: the system, the page cache and "
+        "a desktop, which dies at 0.80, need the rest",
         source="guide 2, 7.2.3 and 8; single-spark, bring-up",
         find=_check_memory_utilization,
     ),

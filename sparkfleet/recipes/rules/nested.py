@@ -88,7 +88,7 @@ def _describe_expected(context: RuleContext) -> str:
 
 
 def _suggest_key(key: str, similar: str | None) -> str:
-    action = f"rename it to {similar}" if similar else f"take {key} out, or run a vLLM that has it"
+    action = f"rename it to {similar}" if similar else f"remove {key}, or run a vLLM that has it"
     return f"{action}, or list `config_key` in vllm_accept"
 
 

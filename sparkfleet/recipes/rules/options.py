@@ -102,7 +102,7 @@ def _list_vllm_names(
 
 def _describe_expected(noun: str, context: RuleContext) -> str:
     if not context.version:
-        return f"{noun} of some vLLM"
+        return f"{noun} of any vLLM release"
     return f"{noun} of vLLM {context.version}, {context.version_source}"
 
 

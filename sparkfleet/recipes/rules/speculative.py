@@ -87,7 +87,7 @@ def _check_dflash_version(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"vLLM {DFLASH_LEAST} or later",
             seen=f"{context.version} {context.version_source}",
             where=context.at("engine_image", "speculative-config"),
-            fix="take vllm/vllm-openai:nightly, or an image that is made for DFlash",
+            fix="use vllm/vllm-openai:nightly, or an image made for DFlash",
         )
 
 

@@ -167,7 +167,7 @@ def _check_placeholders(context: RuleContext) -> Iterator[RuleFinding]:
                 expected="a value",
                 seen=f"{value[:80]}: nothing replaces {found[0]}",
                 where=where,
-                fix=f"write the value in the place of {found[0]}",
+                fix=f"write the value in place of {found[0]}",
                 severity=Severity.ERROR if whole else Severity.WARNING,
             )
 
@@ -262,7 +262,7 @@ RULES = (
     ),
     Rule(
         id="placeholder",
-        why="the text of an example reaches vLLM as it is",
+        why="placeholder text reaches vLLM unchanged",
         source="vLLM's argument parser (argparse)",
         find=_check_placeholders,
     ),

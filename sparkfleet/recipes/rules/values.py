@@ -89,7 +89,7 @@ def _list_known_values(name: str, context: RuleContext) -> Collection[str]:
 
 def _describe_expected(context: RuleContext) -> str:
     if not context.version:
-        return "a value of some vLLM"
+        return "a value of any vLLM release"
     return f"a value of vLLM {context.version}, {context.version_source}"
 
 

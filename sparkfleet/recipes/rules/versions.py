@@ -13,7 +13,7 @@ from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.releases import parse_version
 
-IMAGE = "take another image (engine_image), and ask it: vllm --version"
+IMAGE = "use another image (engine_image), and check it: vllm --version"
 GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is a day older
 # In 0.23.1rc1.dev309 (single-spark) and 0.24.0 (vllm-project/vllm#48238); 0.23.0 does not have it
 # and 0.25.1 has fixed it (their sources).

@@ -168,7 +168,7 @@ def _call_git(*words: str | Path, input_: bytes = b"") -> subprocess.CompletedPr
     except FileNotFoundError as error:
         raise UsageError("git is not installed", hint="type: sudo apt install git") from error
     except subprocess.TimeoutExpired as error:
-        raise RecipeError(f"git did not answer in {PATIENCE:.0f} s") from error
+        raise RecipeError(f"git did not answer within {PATIENCE:.0f} s") from error
 
 
 def _select_files(names: Mapping[str, object]) -> list[str]:

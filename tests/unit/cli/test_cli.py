@@ -22,7 +22,7 @@ from tests.commandline import run_command
 CHECKOUT = Path(__file__).parents[3]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
 TYPE_TP = "type: --tp 2"
-LISTED = "sparkfleet recipes.list shows those that there are"
+LISTED = "to list them: sparkfleet recipes.list"
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
@@ -74,7 +74,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
     ("words", "expected", "hint"),
     [
         (["hlep"], "No idea what 'hlep' is!", "did you mean 'help'?"),
-        (["xyzzy"], "No idea what 'xyzzy' is!", "sparkfleet --list shows those that there are"),
+        (["xyzzy"], "No idea what 'xyzzy' is!", "to list them: sparkfleet --list"),
         (
             ["down"],
             "No idea what 'down' is!",
@@ -151,7 +151,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
         ),
         (
             ["cluster.up", "--lock-wait", "9999999h"],
-            "--lock-wait: expected a duration of a year at most (got '9999999h')",
+            "--lock-wait: expected a duration of at most a year (got '9999999h')",
             "type: --lock-wait 30s",
         ),
         (

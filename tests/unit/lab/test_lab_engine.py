@@ -218,7 +218,7 @@ def test_missing_tools_are_named_at_once_with_one_line_to_type(
 def test_without_root_the_hint_is_the_command_with_sudo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(sys, "argv", ["/x/bin/invoke", "lab.up", "--hosts", "3"])
-    with pytest.raises(UsageError, match="takes root") as caught:
+    with pytest.raises(UsageError, match="requires root") as caught:
         requirements.check_requirements()
     assert caught.value.hint == "sudo /x/bin/invoke lab.up --hosts 3"
     monkeypatch.setattr(sys, "argv", ["/x/sparkfleet/__main__.py", "lab.down"])

@@ -96,7 +96,7 @@ def test_a_machine_whose_driver_is_half_loaded_is_refused(machine: Path) -> None
     (machine / "dev/nvidia-uvm").unlink()
     with pytest.raises(UsageError, match="/dev/nvidia-uvm") as caught:
         gpus.find_gpus(machine)
-    assert caught.value.hint == "make them, as root: nvidia-modprobe -c 0 -u"
+    assert caught.value.hint == "create them as root: nvidia-modprobe -c 0 -u"
 
 
 def test_there_are_as_many_hosts_as_gpus_or_fewer() -> None:

@@ -57,6 +57,6 @@ def test_each_host_proves_the_store_once_and_nothing_is_written_there(
 def test_a_recipe_cannot_set_where_hosts_keep_cluster_files(tmp_path: Path, line: str) -> None:
     path = tmp_path / "r.yml"
     path.write_text(f"vllm_model: m\ndescription: d\nsource: s\n{line}\n")
-    with pytest.raises(RecipeError, match="is about the hosts") as refusal:
+    with pytest.raises(RecipeError, match="describes the hosts") as refusal:
         load_recipe(str(path))
     assert "inventory" in str(refusal.value.hint)

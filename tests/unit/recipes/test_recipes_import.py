@@ -195,7 +195,7 @@ def test_an_export_leaves_out_what_only_this_machine_has_and_says_so(call: Call)
 
 def test_a_program_of_an_image_is_not_exported(call: Call) -> None:
     text = call("recipes.export", "dflash-qwen3.5-27b", "--to", "eugr", code=5)
-    assert "starts the program of its image, and eugr can only say `vllm serve`" in text
+    assert "starts the program of its image, but eugr can only express `vllm serve`" in text
 
 
 @pytest.mark.parametrize(

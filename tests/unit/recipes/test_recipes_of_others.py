@@ -216,7 +216,7 @@ def test_a_folder_of_the_cache_of_others_is_the_model_at_its_commit() -> None:
     assert _data(recipe, "weights_revision") == "901464083161bf8612a29ff7ad29914cd4ab4a85"
     draft = "nvidia/MiniMax-M3-DSpark@e82db0e1895bc4e0c339ce670b2b553899a57f59"
     assert _data(recipe, "weights_drafts") == [draft]
-    assert not any("path of their machine" in text for text in recipe.advice)
+    assert not any("path on the machine of its author" in text for text in recipe.advice)
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_file_that_cannot_be_served_is_refused_at_its_place(name: str) -> None
         (EUGR.replace("name: small\n", ""), "missing name", (1, 1)),
         (EUGR.replace("vllm-node", "[vllm-node]"), "container: expected text", (3, 12)),
         (EUGR.replace("\n  port: 8000", " [8000]"), "defaults: expected a mapping", (4, 11)),
-        (EUGR.replace("{port}", "{prot}"), "the command names {prot}", (7, 31)),
+        (EUGR.replace("{port}", "{prot}"), "the command uses {prot}", (7, 31)),
         (EUGR.replace("{port}", "{port"), "a single {", (7, 31)),
         (EUGR.replace("{port}", "'{port}"), "a ' that is not closed", (7, 31)),
         (EUGR.replace("vllm serve", "python serve.py"), "expected one `vllm serve`", (6, 10)),
@@ -362,7 +362,7 @@ def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None
         "--api-key is left out",
         "{nothing} has no value",
         "pre_exec is left out: '[\"pip install x\"]'",
-        "overrides[0] does not hold for 1 Spark, and is left out: nodes 2",
+        "overrides[0] does not apply to 1 Spark, and is left out: nodes 2",
         "layout has no counterpart",
         "HF_TOKEN is left out",
         "CACHE is left out: its value $HOME/x is for a shell",

@@ -155,7 +155,7 @@ def test_an_override_holds_for_the_size_that_the_file_asks_for(
     recipe = load(own=BASE + entry)
     assert _args(recipe)["max-model-len"] == (1024 if holds else 65536)
     assert recipe.vars["vllm_env"].data["A"] == ("3" if holds else "1")
-    result = "holds for 2 Sparks, and is taken over" if holds else "does not hold for 2 Sparks"
+    result = "applies to 2 Sparks, and is merged" if holds else "does not apply to 2 Sparks"
     assert f"overrides[0] {result}" in "\n".join(recipe.advice)
 
 

@@ -75,7 +75,7 @@ def _check_attention_fit(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=problem,
                 seen=backend,
                 where=option.where,
-                fix=f"take {option.name} out: vLLM then chooses one that fits",
+                fix=f"remove {option.name}: vLLM then chooses one that fits",
                 severity=Severity.ERROR if context.version else Severity.WARNING,
             )
 
@@ -120,7 +120,7 @@ def _check_cache_gpu(context: RuleContext) -> Iterator[RuleFinding]:
         expected=f"{expected}: the GB10's kernels for it came with {since}",
         seen=dtype if option else f"{context.version} {context.version_source}",
         where=context.at("kv-cache-dtype" if option else "engine_image", "vllm_model"),
-        fix="remove kv-cache-dtype" if option else "take another image (engine_image)",
+        fix="remove kv-cache-dtype" if option else "use another image (engine_image)",
         severity=Severity.WARNING,
     )
 

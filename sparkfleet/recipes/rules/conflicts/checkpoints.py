@@ -128,7 +128,7 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"{context.tp}, as --tp, or left out",
             seen=str(ranks),
             where=context.at("speculative-config"),
-            fix="take draft_tensor_parallel_size out",
+            fix="remove draft_tensor_parallel_size",
         )
     mapped = draft.get("use_heterogeneous_vocab") is True
     if facts.vocab and facts.draft_vocab and facts.vocab != facts.draft_vocab and not mapped:
@@ -137,7 +137,9 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"a vocabulary of {facts.vocab}, as the model's",
             seen=str(facts.draft_vocab),
             where=context.at("speculative-config"),
-            fix="take a draft model of the same vocabulary; newer vLLM has use_heterogeneous_vocab",
+            fix=(
+                "use a draft model with the same vocabulary; newer vLLM has use_heterogeneous_vocab"
+            ),
         )
 
 
@@ -214,7 +216,7 @@ def _check_own_draft(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"another method than {method}: {context.architecture} has no MTP layers",
             seen=method,
             where=context.at("speculative-config"),
-            fix="take a draft model of its own (eagle3) or ngram, or remove speculative-config",
+            fix="use a separate draft model (eagle3) or ngram, or remove speculative-config",
         )
 
 
@@ -278,7 +280,7 @@ def _check_expert_adapters(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="dtype",
-        why="vLLM exits when it reads the model: it cannot compute the model in that type",
+        why="vLLM exits when it reads the model: it does not support that dtype for this model",
         source="vLLM's config/model.py, _check_valid_dtype; quantization/awq.py and gptq.py of "
         "0.10 to 0.23; vllm-project/vllm#28857",
         find=_check_dtype,

@@ -52,7 +52,7 @@ def _check_balanced_experts(context: RuleContext) -> Iterator[RuleFinding]:
                 expected="enable-eplb: true as well",
                 seen=str(redundant),
                 where=config.where,
-                fix="write in vllm_args: enable-eplb: true, or take num_redundant_experts out",
+                fix="write in vllm_args: enable-eplb: true, or remove num_redundant_experts",
                 severity=Severity.ERROR
                 if _is_since(context, EXCLUSIVE_SINCE)
                 else Severity.WARNING,
@@ -101,7 +101,7 @@ def _check_exclusive_options(context: RuleContext) -> Iterator[RuleFinding]:
                 expected=f"either it, or {key} in {holder}",
                 seen="both",
                 where=option.where,
-                fix=f"keep one of the two: remove {name}, or take {key} out of {holder}",
+                fix=f"keep one of the two: remove {name}, or remove {key} from {holder}",
                 severity=Severity.ERROR
                 if _is_since(context, EXCLUSIVE_SINCE)
                 else Severity.WARNING,
@@ -122,7 +122,7 @@ def _check_graph_sizes(context: RuleContext) -> Iterator[RuleFinding]:
             expected=f"{max(sizes)}, the largest of cudagraph_capture_sizes, or left out",
             seen=str(most),
             where=option.where,
-            fix="take max_cudagraph_capture_size out",
+            fix="remove max_cudagraph_capture_size",
             severity=Severity.WARNING,  # vLLM first drops sizes that are too large for the batch
         )
 

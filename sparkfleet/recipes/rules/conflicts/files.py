@@ -81,7 +81,7 @@ def _find_adapter_problems(
 ) -> Iterator[tuple[str, str, str]]:
     if adapter is None:
         return
-    other = "take another adapter, or merge this one into the model"
+    other = "use another adapter, or merge this one into the model"
     if adapter.rank is not None and adapter.rank > limit:
         larger = next((rank for rank in LORA_RANKS if rank >= adapter.rank), None)
         fix = f"write in vllm_args: {RANK}: {larger}" if larger else other
@@ -102,7 +102,7 @@ def _check_gguf(context: RuleContext) -> Iterator[RuleFinding]:
         return
     if version > GGUF_UNTIL:
         expected = "a model in safetensors: GGUF left vLLM with 0.24 for a plugin"
-        fix = "take the model in another format; or add the plugin: engine_pip: [vllm-gguf-plugin]"
+        fix = "use the model in another format; or add the plugin: engine_pip: [vllm-gguf-plugin]"
         if _has_gguf_plugin(context):
             return
     elif quantized and version < GGUF_NAMES_SINCE:
@@ -110,7 +110,7 @@ def _check_gguf(context: RuleContext) -> Iterator[RuleFinding]:
         fix = "name the file, or run a later vLLM"
     elif quantized and version < GGUF_PREFIXES_SINCE and not STANDARD.fullmatch(quantized[1]):
         expected = "a quantization such as Q4_K_M: others came with vLLM 0.20"
-        fix = "take another file of that repository, or run a later vLLM"
+        fix = "use another file of that repository, or run a later vLLM"
     else:
         return
     sure = version <= GGUF_UNTIL or context.facts.packages or context.image.repository == OFFICIAL

@@ -53,7 +53,7 @@ T = TypeVar("T")
 WAITS = (0.5, 1, 2)  # s, between tries
 PATIENCE = 60  # s that the Hub may ask us to wait
 BUSY = (408, 429, 500, 502, 503, 504)
-KEPT = "no network? what was resolved before still counts: --set weights_offline=true"
+KEPT = "no network? to use what was resolved before: --set weights_offline=true"
 NO_HEAD = (405, 501)  # a mirror that answers GET only
 KINDS = {SHA256: "sha256", GIT: "git_sha1"}  # by the digits of an ETag
 
@@ -82,7 +82,7 @@ def resolve_manifest(
     if offline:
         raise HubError(
             f"{name}@{revision} is not cached, and weights_offline is set",
-            hint="run once with the network, or name a local folder: weights_source",
+            hint="run once with network access, or set weights_source to a local folder",
         )
     manifest = _fetch_manifest(name, revision, token)
     cache_manifest(manifest)
@@ -93,15 +93,15 @@ def _check_repo_id(name: str, revision: str) -> None:
     if not is_below(revision):
         raise HubError(
             f"{shortened(revision)} is not a revision of {name}",
-            hint="name a branch, a tag or a commit: weights_revision",
+            hint="set weights_revision to a branch, a tag or a commit",
         )
     try:
         validate_repo_id(name)
     except errors.HFValidationError as error:
         raise HubError(
             f"{name!r} is not the name of a model on the Hub",
-            hint="write ORG/NAME alone: a revision goes in weights_revision, a quantization of "
-            "GGUF in weights_allow, a folder of this machine in weights_source",
+            hint="write ORG/NAME only; a revision goes in weights_revision, a GGUF quantization in "
+            "weights_allow, a local folder in weights_source",
         ) from error
 
 
@@ -236,7 +236,7 @@ def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
         find_proxy()
     except ValueError as error:
         raise HubError(
-            f"a proxy of this environment is not an address: {error}", hint=PROXY_HINT
+            f"invalid proxy address in the environment: {error}", hint=PROXY_HINT
         ) from error
     for wait in (*WAITS, None):
         try:

@@ -57,7 +57,7 @@ def _limit_answer(response: Any) -> None:
     """Bound the length of `response`; raise HubAnswerError for one that is packed unasked."""
     encoding = response.headers.get("Content-Encoding", "")
     if encoding.lower() not in PLAIN:
-        raise HubAnswerError(f"answered in an encoding that was not asked for: {encoding[:20]!r}")
+        raise HubAnswerError(f"answered in an encoding that was not requested: {encoding[:20]!r}")
     stream = response.stream
     kind: type[Any] = type(stream)
 
@@ -69,7 +69,7 @@ def _limit_answer(response: Any) -> None:
             for piece in stream:
                 self.count += len(piece)
                 if self.count > MOST_ANSWER:
-                    raise HubAnswerError(f"answered more than {MOST_ANSWER >> 20} MiB")
+                    raise HubAnswerError(f"sent more than {MOST_ANSWER >> 20} MiB")
                 yield piece
 
         def close(self) -> None:

@@ -11,12 +11,15 @@ from huggingface_hub import constants, errors
 
 from sparkfleet.weights.hub_client import HubAnswerError
 
-NOT_HUB = "is HF_ENDPOINT right? does a proxy ask for a login? else: weights_source"
-NO_NETWORK = "no network? name a local folder: weights_source"
-NO_TOKEN = "give a token that may read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
-TRUST = "is this machine's clock right? does a proxy open TLS? then: export SSL_CERT_FILE=its.pem"
+NOT_HUB = (
+    "check HF_ENDPOINT, and whether a proxy requires a login; or set weights_source to a local "
+    "folder"
+)
+NO_NETWORK = "no network? set weights_source to a local folder"
+NO_TOKEN = "set a token that can read it: export HF_TOKEN=hf_..."  # noqa: S105 - no secret
+TRUST = "check this machine's clock; if a proxy intercepts TLS: export SSL_CERT_FILE=PROXY_CA.pem"
 SCOPE = "in the token's settings, allow: read access to public gated repos you can access"
-PROXY_HINT = "see your proxies and certificates: env | grep -iE 'proxy|ssl_cert'"
+PROXY_HINT = "check your proxy and certificate settings: env | grep -iE 'proxy|ssl_cert'"
 CLIENT_ERRORS = (
     OSError,
     ImportError,
@@ -87,13 +90,13 @@ def explain_client_error(error: Exception, name: str) -> Explanation:
         case HubAnswerError():
             return f"{constants.ENDPOINT} {error}, asked about {name}", NOT_HUB
         case errors.LocalEntryNotFoundError() | errors.FileMetadataError():
-            problem = f"{constants.ENDPOINT} does not give what it lists of {name}: {error}"
+            problem = f"{constants.ENDPOINT} lists {name}, but does not serve its files: {error}"
             return problem, NOT_HUB
         case errors.SafetensorsParsingError():
-            return f"{name} has no safetensors: {error}", "take another one"
+            return f"{name} has no valid safetensors: {error}", "use another model"
         case OSError() | ImportError():
-            return f"the Hub's client cannot work here: {error}", PROXY_HINT
-    return f"what answers at {constants.ENDPOINT} is not the Hub: {error}", NOT_HUB
+            return f"the Hub's client does not work on this machine: {error}", PROXY_HINT
+    return f"the server at {constants.ENDPOINT} is not the Hub: {error}", NOT_HUB
 
 
 def _suggest_network_fix(message: str) -> str:
@@ -110,16 +113,17 @@ def _explain_error_kind(
     accept = f"accept its licence on {page}"
     match error:
         case errors.RevisionNotFoundError():
-            return f"{name} has no such revision", f"see {page}/commits/main"
+            return f"revision not found in {name}", f"see {page}/commits/main"
         case errors.GatedRepoError() if not has_token:
             return f"{name} is gated, and there is no token", f"{accept}; {NO_TOKEN}"
         case errors.GatedRepoError():
-            return f"{name} is gated, and not granted to this token's owner: {message}", accept
+            return f"{name} is gated, and the owner of this token has no access: {message}", accept
         case errors.DisabledRepoError():
-            return f"the Hub has disabled {name}", f"see {page}; take another model"
+            return f"the Hub has disabled {name}", f"see {page}; use another model"
         case errors.RepositoryNotFoundError():
             private = "" if has_token else f"; if private, {NO_TOKEN}"
-            return f"the Hub shows us no model {name}", f"check its name on {page}{private}"
+            problem = f"model {name} not found on the Hub (or private)"
+            return problem, f"check its name on {page}{private}"
     return None
 
 
@@ -132,17 +136,17 @@ def _explain_status(
         case 401 if has_token:
             return "the Hub does not accept this token", f"make a new one: {settings}"
         case 403 if message:
-            return f"this token may not read {name}: {message}", f"{SCOPE}: {settings}"
+            return f"this token cannot read {name}: {message}", f"{SCOPE}: {settings}"
         case 401 | 403 as status:
-            return f"what answers at {constants.ENDPOINT} refuses {name}: {status}", NOT_HUB
+            return f"the server at {constants.ENDPOINT} refuses {name}: status {status}", NOT_HUB
         case 404:
-            return f"{constants.ENDPOINT} has no {name}", NOT_HUB
+            return f"{name} not found at {constants.ENDPOINT}", NOT_HUB
     return None
 
 
 def _explain_busy(error: Exception, answer: str, *, has_token: bool) -> Explanation:
     after = parse_retry_after(error)
-    hint = f"try again in {after} s" if after else "try later"
+    hint = f"try again in {after} s" if after else "try again later"
     if http_status(error) == 429 and not has_token:
-        hint += "; with a token it allows more: export HF_TOKEN=hf_..."
+        hint += "; the limit is higher with a token: export HF_TOKEN=hf_..."
     return f"the Hub answered {answer}", hint

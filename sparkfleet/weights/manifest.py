@@ -161,7 +161,7 @@ def _check_source_folder(path: Path) -> None:
         )
     begun = sorted((*path.rglob("*" + ARIA2), *_find_unfinished_downloads(path)))
     if begun:
-        raise InputError(f"the download of {begun[0].with_suffix('')} has not ended", hint=BROKEN)
+        raise InputError(f"the download of {begun[0].with_suffix('')} is not complete", hint=BROKEN)
 
 
 def _find_unfinished_downloads(path: Path) -> Iterator[Path]:
@@ -194,7 +194,9 @@ def check_folder_name(name: str) -> None:
     if name.startswith("~") or not safe_paths.is_below(name):
         raise InputError(
             f"{name!r} is not a valid name for a folder below weights_dir",
-            hint="vllm_model is the model's name, and weights_source where it comes from",
+            hint=(
+                "set vllm_model to the name of the model, and weights_source to where it comes from"
+            ),
         )
 
 
@@ -256,7 +258,7 @@ def _make_model_file(name: str, file: Path, ledger: Ledger) -> ModelFile:
     size = file.stat().st_size
     file_hash = _lookup_hash(file, ledger)
     if file_hash is None:
-        raise InputError(f"{file} changes while it is read", hint="run again once it is whole")
+        raise InputError(f"{file} changed while it was read", hint="run again once it is complete")
     return ModelFile(path=name, size=size, sha256=file_hash.partition(":")[2])
 
 

@@ -95,9 +95,12 @@ def resolve_required_models(
     )
     if settings.text("weights_strategy") == "push" and away is not None:
         raise InventoryError(
-            f"weights_strategy: push sends from this machine, and {away} is not a folder of it",
+            f"weights_strategy: push sends from this machine, but {away} is not a local folder",
             where=settings.origin("weights_strategy"),
-            hint="name the folder in weights_source, or let a node download it: fanout",
+            hint=(
+                "set weights_source to a local folder, or let a node download it: "
+                "weights_strategy: fanout"
+            ),
         )
     models = tuple(
         resolve_model(required, offline=offline, progress=progress)
@@ -115,7 +118,7 @@ def _check_has_weights(model: Manifest, settings: Settings) -> None:
         raise InventoryError(
             f"{model.name} has no weights" + f" like {allowed}" * bool(allowed),
             where=settings.origin("weights_allow" if allowed else "vllm_model"),
-            hint="a download that was broken off? the right patterns? see weights_source, "
+            hint="an interrupted download, or wrong patterns? check weights_source and "
             "weights_allow",
         )
 
@@ -128,7 +131,7 @@ def _check_no_overlap(models: Iterable[ResolvedModel]) -> None:
     ):
         if hashes.setdefault(location.path, location.file.hash) != location.file.hash:
             raise InventoryError(
-                f"two files of weights_source, weights_drafts and weights_files are "
+                "two files of weights_source, weights_drafts and weights_files have the same path "
                 f"{location.path}",
                 hint="give one of them another name",
             )

@@ -21,7 +21,7 @@ A_LINK = ", a link to "  # as onhost/storage.py says it
 NAMED = 3  # paths that one verdict names at most
 
 FIXES = {
-    "header": "it is so at its source; take another revision, or fetch the source again",
+    "header": "its source has the same fault; use another revision, or fetch the source again",
     "kind": "move it away; then stage again",
     "outside": STAGE + "; or move the whole folder below weights_dir",
 }
@@ -120,7 +120,7 @@ def _check_revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verd
             inspection.host,
             f"{inspection.storage.root}/{path}",
             expected=str(manifest.commit),
-            seen=actual or f"no {manifest.revision}; {commits} is there",
+            seen=actual or f"no {manifest.revision}; found {commits}",
             fix=STAGE,
         )
 
@@ -185,7 +185,7 @@ def _check_space(inspection: Inspection, size: int) -> Iterator[Verdict]:
                 storage.base,
                 expected=f"{format_size(size)} in addition to the existing files",
                 seen=f"{format_size(free)} left",
-                fix=f"make room for {format_size(size - free)} more: {{task:weights.prune}}",
+                fix=f"free {format_size(size - free)} more: {{task:weights.prune}}",
             )
 
 

@@ -39,7 +39,7 @@ def find_file_warnings(manifest: Manifest, settings: Settings) -> Iterator[str]:
     """Yield what vLLM would miss or never read of a model, given the settings of the head."""
     paths = [file.path for file in manifest.files if "/" not in file.path]
     if not set(paths) & set(CONFIGS):
-        yield f"{manifest.name} has no config.json, by which vLLM knows a model in a folder"
+        yield f"{manifest.name} has no config.json, which vLLM needs to load a model from a folder"
     elif settings.vllm_options.find("tokenizer") is None and not _matches_any(paths, TOKENIZERS):
         yield f"{manifest.name} has no tokenizer; name one in vllm_args: tokenizer"
     if any(path.endswith(".safetensors") for path in paths):
@@ -63,8 +63,8 @@ def _find_redundant_files(manifest: Manifest) -> Iterator[str]:
     if min(twins[pattern] for pattern in TWINS) > WORTH * manifest.size:
         duplicates = " and ".join(f"{pattern} ({format_size(twins[pattern])})" for pattern in TWINS)
         yield (
-            f"{manifest.name} has its weights twice, {duplicates}; "
-            "name what vLLM is not to read in weights_ignore"
+            f"{manifest.name} has its weights twice, {duplicates}; list the files that vLLM must "
+            "not read in weights_ignore"
         )
 
 

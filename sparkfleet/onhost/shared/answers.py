@@ -14,7 +14,9 @@ from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a filesystem without locks
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
-SET_CLUSTER_DIR = "that filesystem has no locks: set cluster_dir to a folder on a disk of the host"
+SET_CLUSTER_DIR = (
+    "that filesystem does not support locks: set cluster_dir to a folder on a local disk"
+)
 
 HINTS = {
     errno.ENOSPC: "free space on that host: df -h {folder}; df -i {folder}",

@@ -19,10 +19,15 @@ TRIES = 8  # in a row with less than `LEAST` bytes
 LEAST = 64 << 10  # bytes that have to come in each `WINDOW`, and that make a try count
 WINDOW = 60.0  # s; the time for the headers of an answer too
 SCHEMES = ("http", "https")
-LICENCE = "accept the licence, and give a token that may read it; a mirror's redirect drops it"
-BARRED = "large files come from there: let the proxy or the firewall of this host pass it"
-TRUST = "is the clock of this host right? does a proxy open TLS? then: update-ca-certificates"
-GONE = "it is not there at that commit, or not whole: see weights_revision, HF_ENDPOINT"
+LICENCE = (
+    "accept the licence, and set a token that can read it; a mirror's redirect drops the token"
+)
+BARRED = "large files come from there: allow it in the proxy or firewall of this host"
+TRUST = (
+    "check the clock of this host; if a proxy intercepts TLS, install its CA: "
+    "update-ca-certificates"
+)
+GONE = "the file is missing at that commit, or incomplete: check weights_revision and HF_ENDPOINT"
 
 
 class DownloadError(Exception):
@@ -128,7 +133,7 @@ class HubFiles:
         """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""
         failures = 0
         while offset < size:
-            reason = "it cut the connection"
+            reason = "the server closed the connection"
             wait = 0.0
             begin = offset
             request = self._request(name, offset)
@@ -143,7 +148,10 @@ class HubFiles:
                 reason, wait = explain_download_error(error, name, describe_route(request.led))
             failures += 1
             if failures > TRIES:
-                hint = "try again later; does this host reach it? else: weights_source"
+                hint = (
+                    "try again later; if this host cannot reach it, set weights_source to a local "
+                    "folder"
+                )
                 raise DownloadError(f"download of {name} failed: {reason}", hint)
             if failures > 1 or wait:
                 time.sleep(wait or min(0.1 * 2**failures, 30))
@@ -177,7 +185,7 @@ def read_steadily(reply: Any, count: int) -> Iterator[bytes]:
         yield piece
         if time.monotonic() - begun > WINDOW:
             if came < LEAST:
-                raise TimeoutError(f"only {came} bytes came within {WINDOW:.0f} s")
+                raise TimeoutError(f"only {came} bytes arrived within {WINDOW:.0f} s")
             begun = time.monotonic()
             came = 0
 

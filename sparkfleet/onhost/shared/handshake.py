@@ -62,7 +62,7 @@ def receive_exactly(wire: socket.socket, count: int) -> bytearray:
     while rest:
         arrived = wire.recv_into(rest)
         if not arrived:
-            raise HandshakeError("the connection ended too early")
+            raise HandshakeError("the connection closed too early")
         rest = rest[arrived:]
     return data
 
@@ -180,7 +180,7 @@ def greet_sender(wire: socket.socket, key: str, request: bytes = b"") -> bytes:
     wire.sendall(own + proof + LENGTH.pack(len(request)) + request)
     expected = create_proof(secret, FROM_SENDER, nonces, request)
     if not hmac.compare_digest(receive_exactly(wire, PROOF), expected):
-        raise HandshakeError("the sender does not hold the key of this transfer")
+        raise HandshakeError("the sender does not have the key of this transfer")
     return create_proof(secret, STREAM, nonces)
 
 
@@ -200,11 +200,11 @@ def receive_pieces(wire: socket.socket, session_key: bytes) -> Iterator[bytearra
     while True:
         (length,) = LENGTH.unpack(receive_exactly(wire, LENGTH.size))
         if length > MOST_PIECE:
-            raise HandshakeError("the stream was changed on the way")
+            raise HandshakeError("the stream was modified in transit")
         proof = receive_exactly(wire, PROOF)
         piece = receive_exactly(wire, length)
         if not hmac.compare_digest(proof, create_proof(session_key, b"%d" % number, piece)):
-            raise HandshakeError("the stream was changed on the way")
+            raise HandshakeError("the stream was modified in transit")
         if not piece:
             return
         yield piece

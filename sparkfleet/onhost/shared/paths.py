@@ -17,7 +17,7 @@ MOST_PATH = 4095  # bytes; PATH_MAX of Linux without its NUL
 SHOWN = 60  # characters of a refused value that a message shows
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-NOT_OURS = "nothing was changed; look at the names of the model, its revision and its files"
+NOT_OURS = "nothing was changed; check the names of the model, its revision and its files"
 CLUSTER_HINT = (
     "cluster_name: letters, digits, dots, _ and -, 63 at most, the first a letter or a digit"
 )
@@ -108,7 +108,7 @@ def _check_contained(root: Path, folder: Path) -> None:
 def cluster_folder(root: str, cluster: str) -> Path:
     """Return the folder of a cluster below `root`, its ``cluster_dir``; raises RefusedError."""
     if not is_cluster(cluster):
-        raise RefusedError(f"not a name of a cluster: {shortened(cluster)}", CLUSTER_HINT)
+        raise RefusedError(f"not a valid cluster name: {shortened(cluster)}", CLUSTER_HINT)
     return Path(root).expanduser() / cluster
 
 

@@ -20,7 +20,7 @@ PATIENCE = 5  # s for a tool or the endpoint
 LATE = "timed out"
 MOST_ANSWER = 8 << 20  # bytes of an answer
 TOO_LONG = "its answer is too long"
-BROKE_OFF = "its answer broke off"
+BROKE_OFF = "its answer was cut off"
 NOT_HTTP = "its answer is not HTTP; does another program use that port?"
 SHOWN = 80  # characters of it
 APPS = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv")

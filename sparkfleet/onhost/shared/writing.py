@@ -17,7 +17,7 @@ from sparkfleet.onhost.shared.paths import RefusedError
 LACKING = NO_LOCKS
 ELSEWHERE = "set weights_dir of this host to a folder on its disk (ext4, xfs)"
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-CHECK_PATH_HINT = "look at that path; then run again"
+CHECK_PATH_HINT = "check that path, then run again"
 
 
 def lock_weights_folder(root: Path) -> int:
@@ -46,7 +46,7 @@ def answer_weights_request(
     except RuntimeError:  # of expanduser
         return {
             "error": f"{root}: no such user on this host",
-            "hint": "see weights_dir",
+            "hint": "check weights_dir",
         }
     except OSError as error:
         answer = build_os_error_answer(error, root, again)
@@ -54,7 +54,7 @@ def answer_weights_request(
             answer["hint"] = ELSEWHERE
         if error.errno in (errno.EACCES, errno.EPERM):
             path = error.filename or root
-            answer["hint"] = f"give it to this user: sudo chown -R {os.getuid()} {path}"
+            answer["hint"] = f"make this user its owner: sudo chown -R {os.getuid()} {path}"
         return answer
 
 

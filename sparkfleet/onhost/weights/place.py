@@ -82,7 +82,7 @@ def _place_item(root: Path, item: dict[str, Any], copied: list[int]) -> bool:
             link.symlink_to(os.path.relpath(blob, path.parent))
         except OSError as error:
             if error.errno in (errno.EPERM, *LACKING):
-                raise RefusedError(f"no links can be made in {path.parent}", ELSEWHERE) from error
+                raise RefusedError(f"cannot create links in {path.parent}", ELSEWHERE) from error
             raise
         link.replace(path)
     return True
@@ -118,7 +118,9 @@ def _copy_verified(have: Path, blob: Path, expected: str, copied: list[int]) -> 
             copied.append(len(piece))
     if state.hexdigest() != expected.partition(":")[2]:
         partial.unlink()
-        raise RefusedError(f"{have} changed while it was copied", "run again when that is over")
+        raise RefusedError(
+            f"{have} changed while it was copied", "run again once it no longer changes"
+        )
     drop_from_page_cache(have, partial)
     partial.replace(blob)
 

@@ -38,7 +38,7 @@ SMALL = 1 << 18  # bytes; more is worth a hand-over to another thread
 SETTLE_EVERY = 256 << 20  # bytes of a file between two hand-overs to the disk
 WAITING = 64  # files that wait for the disk at once
 LEDGER = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW
-AGAIN = "make room, or look at that path; then run again: what has arrived is kept"
+AGAIN = "free space, or check that path; then run again: what has arrived is kept"
 
 
 class Hasher:
@@ -182,7 +182,7 @@ def connect_to_sender(source: dict[str, Any], files: list[dict[str, Any]]) -> Ca
     except OSError as error:
         problem = f"cannot reach {there[0]} port {there[1]}: {error.strerror or error}"
         raise RefusedError(
-            problem, "is a link down, or a firewall up? {task:links.verify}"
+            problem, "is a link down, or a firewall in the way? {task:links.verify}"
         ) from error
     wire.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option in (socket.TCP_KEEPIDLE, socket.TCP_KEEPINTVL, socket.TCP_KEEPCNT):

@@ -209,14 +209,17 @@ if __name__ == "__main__":
         answer = {**inspect_storage(weights_root), **inspect_contents(weights_root, query)}
         busy = next(find_running_downloads(weights_root, query["expected"]), None)
         if busy:
-            answer = {"error": f"hf download is writing {busy}", "hint": "wait for it"}
+            answer = {
+                "error": f"hf download is writing {busy}",
+                "hint": "wait until it has finished",
+            }
     except OSError as error:
-        answer = build_os_error_answer(error, query["root"], "look at it there")
+        answer = build_os_error_answer(error, query["root"], "check that path on the host")
     except RefusedError as refusal:
         answer = refusal.answer()
     except RuntimeError:  # of expanduser
         answer = {
             "error": f"{query['root']}: no such user on this host",
-            "hint": "see weights_dir",
+            "hint": "check weights_dir",
         }
     print(json.dumps(answer))

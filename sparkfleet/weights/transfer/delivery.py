@@ -239,9 +239,9 @@ class Delivery:
         landed = arrival.wait_for_receiver(receiver, plan, self.on_progress)
         for blob, actual in landed.wrong.items():
             sender = self._find_sender(name, blob)
-            fix = f"{sender} has it damaged: {{task:weights.verify}} --full"
+            fix = f"{sender} has a damaged copy: {{task:weights.verify}} --full"
             if sender == HUB:
-                fix = "the mirror at HF_ENDPOINT, or a proxy on the way, changes it"
+                fix = "the mirror at HF_ENDPOINT, or a proxy in between, modifies it"
             raise GateError(
                 f"{blob} arrived from {sender} with hash {actual}; it was not put in place",
                 host=name,

@@ -139,5 +139,5 @@ def no_source_error(ways: Routes) -> GateError:
     return GateError(
         f"no source for {len(sends)} files, first {sends[0].location.path}",
         host=host,
-        hint="say where they come from: weights_source, or the Hub without offline mode",
+        hint="set weights_source, or allow downloads from the Hub: weights_offline: false",
     )

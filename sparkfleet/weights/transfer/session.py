@@ -81,7 +81,8 @@ class ProgramSession:
         if offer is None:
             self.answer()
             raise CommandError(
-                f"the {self.program} program ended before it began", host=self.connection.host.name
+                f"the {self.program} program exited before it opened its port",
+                host=self.connection.host.name,
             )
         return self._parse(
             lambda said: convert_integer(said["port"], minimum=1, maximum=65535), offer
@@ -103,9 +104,9 @@ class ProgramSession:
                     self._last = line
         except ChannelTimeoutError:
             raise CommandError(
-                f"the {self.program} program said nothing for {SILENCE_LIMIT:.0f} s",
+                f"the {self.program} program sent nothing for {SILENCE_LIMIT:.0f} s",
                 host=self.connection.host.name,
-                hint="is its disk stuck? look at dmesg there",
+                hint="is its disk stuck? on that host: sudo dmesg | tail",
             ) from None
 
     def answer(self, on_progress: ProgressCallback = ignore_progress) -> dict[str, Any]:

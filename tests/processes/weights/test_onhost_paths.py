@@ -233,7 +233,7 @@ def test_a_cluster_is_one_folder(
         request = {"cluster_dir": str(root), "cluster": cluster, **more}
         if "folders" in more:
             request["folders"] = [str(root)]
-        with pytest.raises(CommandError, match="not a name of a cluster: ") as caught:
+        with pytest.raises(CommandError, match="not a valid cluster name: ") as caught:
             link.run_program(program, request)
         assert "cluster_name" in str(caught.value.hint)
     assert tree(tmp_path) == before

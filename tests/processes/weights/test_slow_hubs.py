@@ -89,10 +89,10 @@ def test_a_hub_that_answers_too_slowly_is_given_up(
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        pytest.param(PLAIN + b"\r\n", "answered more than 32 MiB", id="endless"),
+        pytest.param(PLAIN + b"\r\n", "sent more than 32 MiB", id="endless"),
         pytest.param(
             answer_whole("200 OK", gzip.compress(bytes(1 << 20)), "Content-Encoding: gzip"),
-            "answered in an encoding that was not asked for: 'gzip'",
+            "answered in an encoding that was not requested: 'gzip'",
             id="packed",
         ),
     ],
@@ -112,7 +112,7 @@ def test_an_answer_that_is_not_a_mapping_is_not_the_hub(
 ) -> None:
     answer = answer_whole("200 OK", body, "Content-Type: application/json", "Connection: close")
     with serve(answer, b"", gap=None) as url:
-        assert f"what answers at {url} is not the Hub" in resolve(monkeypatch, url).message
+        assert f"the server at {url} is not the Hub" in resolve(monkeypatch, url).message
 
 
 @pytest.mark.parametrize("digits", ["9" * 5000, "²", "soon", "-1"])
@@ -164,7 +164,7 @@ def test_a_mirror_that_cuts_after_each_byte_is_given_up(monkeypatch: pytest.Monk
     part = BODY.replace(b"200 OK", b"206 Partial Content")
     with serve(part + b"x", b"", gap=None) as url:
         error = download(url, size=100)
-    assert error.args[0] == "download of f failed: it cut the connection"
+    assert error.args[0] == "download of f failed: the server closed the connection"
 
 
 @pytest.mark.parametrize(

@@ -83,12 +83,12 @@ def test_offline_never_touches_the_network(
     ("name", "token", "message"),
     [
         ("meta/gated", None, "is gated, and there is no token"),
-        ("meta/gated", "hf_stranger", "is gated, and not granted to this token's owner"),
-        ("meta/gated", "hf_scoped", "this token may not read meta/gated: Please enable access"),
+        ("meta/gated", "hf_stranger", "is gated, and the owner of this token has no access"),
+        ("meta/gated", "hf_scoped", "this token cannot read meta/gated: Please enable access"),
         ("meta/gated", "hf_nonsense", "does not accept this token"),
-        ("me/private", None, "shows us no model me/private"),
-        ("me/private", "hf_stranger", "shows us no model me/private"),
-        ("no/such", "hf_reader", "shows us no model no/such"),
+        ("me/private", None, "model me/private not found on the Hub"),
+        ("me/private", "hf_stranger", "model me/private not found on the Hub"),
+        ("no/such", "hf_reader", "model no/such not found on the Hub"),
     ],
 )
 def test_refusals_are_distinguished(
@@ -106,7 +106,7 @@ def test_a_token_with_access_is_accepted(server: HubServer) -> None:
 
 
 def test_an_unknown_revision_is_distinguished(server: HubServer) -> None:
-    with pytest.raises(HubError, match="has no such revision"):
+    with pytest.raises(HubError, match="revision not found in"):
         hub.resolve_manifest(NAME, "v2")
 
 
@@ -130,7 +130,7 @@ def test_a_rate_limit_that_lasts_too_long_is_reported_with_its_end(server: HubSe
     with pytest.raises(HubError, match="answered 429") as caught:
         hub.resolve_manifest(NAME)
     assert caught.value.hint is not None
-    assert "try again in 250 s; with a token it allows more" in caught.value.hint
+    assert "try again in 250 s; the limit is higher with a token" in caught.value.hint
 
 
 def test_without_network_an_earlier_commit_is_suggested(

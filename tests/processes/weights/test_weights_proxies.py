@@ -43,7 +43,7 @@ def refused() -> HubError:
         ("all_proxy", "socks5://127.0.0.1:9", "SOCKS"),
         ("https_proxy", "http://proxy.example:3l28", "not an address"),
         ("SSL_CERT_FILE", "/nowhere.pem", "No such file"),
-        ("SSL_CERT_FILE", "/dev/null", "cannot work here"),
+        ("SSL_CERT_FILE", "/dev/null", "does not work on this machine"),
     ],
 )
 def test_an_environment_in_which_the_client_cannot_work_is_reported(

@@ -64,7 +64,7 @@ def test_an_engine_that_fails_to_save_ends_both_ends(tmp_path: Path) -> None:
     request = _send_request(_engine(tmp_path / "one", "echo half; echo no such image >&2; exit 1"))
     with _start("one", request) as work:
         port = next(line["port"] for line in work.progress() if "port" in line)
-        with pytest.raises(CommandError, match="ended too early"):
+        with pytest.raises(CommandError, match="closed too early"):
             _receive(_loader(tmp_path / "two"), port)
         with pytest.raises(CommandError, match="no such image"):
             work.answer()

@@ -198,7 +198,7 @@ def test_odd_progress_of_a_transfer_names_its_host(line: bytes) -> None:
 
 def test_a_transfer_that_ends_before_it_begins_names_its_host() -> None:
     session = ProgramSession(_SpeakingConnection(b"{}"), "weights/sender")
-    with pytest.raises(CommandError, match="ended before it began"):
+    with pytest.raises(CommandError, match="exited before it opened its port"):
         session.wait_for_port()
 
 

@@ -41,6 +41,5 @@ def parse_answer(parser: Callable[[Any], T], answer: Any, host: str, program: st
             f"the answer of the {program.rsplit('/', 1)[-1]} program has an unknown shape "
             f"({type(error).__name__}: {str(error)[:SHOWN]})",
             host=host,
-            hint="does python3 on that host run what it is given? "
-            "python3 -c 'import json; print(json.dumps([1]))'",
+            hint="check python3 on that host: python3 -c 'import json; print(json.dumps([1]))'",
         ) from error

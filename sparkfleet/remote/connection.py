@@ -271,12 +271,12 @@ class Connection(ABC):
         tail = "\n".join(result.stderr.strip().splitlines()[-TAIL_LINES:])
         if tail.endswith(NO_HOME):
             return CommandError(
-                "a folder begins with ~ and the name of a user that this host does not have",
+                "a folder begins with ~USER, and that user does not exist on this host",
                 host=self.host.name,
-                hint="write ~/FOLDER or the whole path in cluster_dir and weights_dir",
+                hint="use ~/FOLDER or an absolute path in cluster_dir and weights_dir",
             )
         return CommandError(
-            f"the {PurePosixPath(program).name} program ended with status {result.returncode}"
+            f"the {PurePosixPath(program).name} program exited with status {result.returncode}"
             + (f":\n{tail}" if tail else ""),
             host=self.host.name,
         )

@@ -111,7 +111,7 @@ def build_small_key_error(target: Target) -> UnreachableError:
         f"{target} answered with an RSA key of fewer than {target.options.rsa_bits} bits "
         "(RequiredRSASize)",
         host=target.host,
-        hint="give the machine an ed25519 key: sudo ssh-keygen -A on that host",
+        hint="create an ed25519 host key on that host: sudo ssh-keygen -A",
     )
 
 
@@ -191,7 +191,9 @@ def build_key_file_error(target: Target, file: str, reason: str) -> UnreachableE
     return AuthenticationError(
         f"the key {file} for {target} cannot be used: {reason}",
         host=target.host,
-        hint="name another: ansible_ssh_private_key_file, or IdentityFile of ssh's configuration",
+        hint=(
+            "use another key: ansible_ssh_private_key_file, or IdentityFile in ssh's configuration"
+        ),
     )
 
 
@@ -238,7 +240,7 @@ def find_starved(target: Target) -> UnreachableError | None:
     if not answers_ping(target.options.address):
         return None
     return UnreachableError(
-        f"SSH to {target} is silent, though the machine answers a ping",
+        f"SSH to {target} does not answer, although the machine answers a ping",
         host=target.host,
         hint=STARVED,
     )

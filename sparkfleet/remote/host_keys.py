@@ -99,9 +99,9 @@ def list_disabled_algorithms(options: SshOptions) -> dict[str, list[str]]:
         disabled[kind] = [name for name in known if not {name, RENAMED.get(name)} & {*allowed}]
         if len(disabled[kind]) == len(known):
             raise UsageError(
-                f"unsupported SSH option for {options.address}: of {', '.join(allowed)} none is "
-                "known here",
-                hint=f"known: {', '.join(known)}",
+                f"unsupported SSH option for {options.address}: none of {', '.join(allowed)} is "
+                "supported",
+                hint=f"supported: {', '.join(known)}",
             )
     return disabled
 

@@ -25,7 +25,7 @@ START_FILES = {  # by the name of the shell; those of a shell that is not intera
     "mksh": ".mkshrc",
     "ksh93": ".kshrc",
 }
-END_EARLY = "end it early there where the shell is not interactive"
+END_EARLY = "make it return early where the shell is not interactive"
 SHOWN = 300  # characters of what the shell printed
 
 
@@ -70,8 +70,8 @@ def build_not_started_error(
     if ended.status == NOT_FOUND and "python3" in said:
         return build_no_python_error(host)
     return CommandError(
-        f"the login shell{f' {shell}' * bool(shell)} or python3 ended with status "
-        f"{ended.status} before the program ran" + (f": {said}" if said else ""),
+        f"the login shell{f' {shell}' * bool(shell)} or python3 exited with status {ended.status} "
+        "before the program ran" + (f": {said}" if said else ""),
         host=host.name,
         hint=f"see what it does: {build_ssh_command(host, 'python3', '-V')}; "
         f"look at {_list_start_files(shell)} on that host",
@@ -90,12 +90,14 @@ def build_silent_error(host: Host, multiplexer: MultiplexerClient | None) -> Unr
         return UnreachableError(
             f"the login shell did not start the program; it printed: {said}",
             host=host.name,
-            hint=f"does a start file such as .bashrc ask something, or wait? Then {END_EARLY}",
+            hint=(
+                f"does a start file such as .bashrc prompt or wait for something? Then {END_EARLY}"
+            ),
         )
     return UnreachableError(
         "cannot start processes on the host",
         host=host.name,
-        hint=f"is it up, and has it memory left? try: {build_ssh_command(host)}",
+        hint=f"is it up, and does it have free memory? try: {build_ssh_command(host)}",
     )
 
 

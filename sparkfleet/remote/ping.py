@@ -6,7 +6,7 @@ import subprocess
 
 PATIENCE = 2.0  # s
 STARVED = (
-    "it may be out of memory, and come back by itself; else power it off and on, then see "
+    "it may be out of memory and recover by itself; otherwise power it off and on, then check "
     "guard_loading and gpu-memory-utilization"
 )
 

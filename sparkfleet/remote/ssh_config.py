@@ -140,8 +140,10 @@ def _query_ssh_config(options: SshOptions) -> ConfigValues:
     except FileNotFoundError as error:
         return _check_ssh_needed(options, error)
     except subprocess.TimeoutExpired as error:
-        slow = f"a configuration that ssh -G does not read within {CONNECT_TIMEOUT} s"
-        raise _build_unsupported_error(options, slow, "does a Match exec in it end?") from error
+        slow = f"ssh -G did not finish within {CONNECT_TIMEOUT} s"
+        raise _build_unsupported_error(
+            options, slow, "does a Match exec in the configuration hang?"
+        ) from error
     if done.returncode:
         raise _build_refusal_error(options, done.stderr)
     config: dict[str, list[str]] = {}

@@ -80,7 +80,7 @@ REFUSED = (
     _refuse("RefuseConnection", "remove the line to reach this host"),
     _refuse("RevokedHostKeys", "mark the keys @revoked in known_hosts instead", "none"),
     _refuse("KnownHostsCommand", "put the keys into known_hosts", "none"),
-    _refuse("CheckHostIP", "give known_hosts a line for the address, and set it to no", "no"),
+    _refuse("CheckHostIP", "add a line for the address to known_hosts, and set this to no", "no"),
     _refuse("VerifyHostKeyDNS", "put the key into known_hosts, and set it to no", "no", "false"),
     _refuse("NoHostAuthenticationForLocalhost", "put the key into known_hosts", "no"),
     _refuse("HostbasedAuthentication", "log in with a key, and set it to no", "no"),
@@ -89,12 +89,12 @@ REFUSED = (
         "PubkeyAuthentication", "only keys log in here: set it to yes", "yes", "true", "unbound"
     ),
     _refuse("PKCS11Provider", "load the token into the agent: ssh-add -s", "none"),
-    _refuse("CertificateFile", "name it KEY-cert.pub, next to its key, and leave the line out"),
+    _refuse("CertificateFile", "name it KEY-cert.pub, next to its key, and remove the line"),
 )
 WITHOUT_EFFECT = (
     *_build_rows(
         Treatment.NO_EFFECT,
-        "one connection is kept open, with times of its own",
+        "one connection is kept open, with its own timeouts",
         "ChannelTimeout Compression ConnectTimeout ConnectionAttempts ControlMaster ControlPath "
         "ControlPersist IPQoS ObscureKeystrokeTiming RekeyLimit ServerAliveCountMax "
         "ServerAliveInterval TCPKeepAlive",

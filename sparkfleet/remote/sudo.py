@@ -18,8 +18,8 @@ MARK = "sparkfleet: "  # starts the messages of the wrapper scripts
 BEGIN = "sparkfleet: input begins"  # the line between a password and a command's own input
 MISSING = "sudo is not installed"
 BECOME_HINT = (
-    "give it: --ask-become-pass, or ansible_become_password (docs/inventory.md); "
-    "or let that user have NOPASSWD in /etc/sudoers.d"
+    "pass it with --ask-become-pass, or set ansible_become_password (docs/inventory.md); or give "
+    "that user NOPASSWD in /etc/sudoers.d"
 )
 
 
@@ -114,7 +114,9 @@ def parse_script_message(result: Result, status: int) -> str:
 def _build_sudo_error(connection: Connection, message: str, sudo: Sudo) -> CommandError:
     host = connection.host.name
     if message == MISSING:
-        return CommandError(MISSING, host=host, hint="as root there: apt-get install -y sudo")
+        return CommandError(
+            MISSING, host=host, hint="as root on that host: apt-get install -y sudo"
+        )
     if sudo.password and "incorrect password" in message:
         connection.refused_password = sudo.password
         return _build_password_error(connection)
@@ -122,7 +124,9 @@ def _build_sudo_error(connection: Connection, message: str, sudo: Sudo) -> Comma
     if "password" in message and not sudo.password:
         return CommandError(f"sudo asks for a password ({reason})", host=host, hint=BECOME_HINT)
     return CommandError(
-        f"sudo is not possible ({reason})", host=host, hint="what may that user do? sudo -l"
+        f"sudo failed ({reason})",
+        host=host,
+        hint="list what that user may run, on that host: sudo -l",
     )
 
 

@@ -73,14 +73,17 @@ def test_what_a_login_shell_prints_is_passed_over(before: str) -> None:
 @pytest.mark.parametrize(
     ("before", "expected"),
     [
-        ("exit 1", "the login shell or python3 ended with status 1 before the program ran"),
+        ("exit 1", "the login shell or python3 exited with status 1 before the program ran"),
         ("echo Go away; exit 3", "status 3 before the program ran: Go away"),
         ("echo broken >&2; exit 4", "status 4 before the program ran: broken"),
-        ("kill -SEGV $$", "the login shell or python3 ended with status "),
+        ("kill -SEGV $$", "the login shell or python3 exited with status "),
         ("echo This account is currently not available.; exit 1", "that user refuses commands"),
         ("echo 'bash: line 1: python3: command not found' >&2; exit 127", "python3 was not found"),
         ("read -r x", "a start file of the login shell read a part of the program from its input"),
-        ("head -c 3000000 /dev/zero; sleep 60", "the login shell or python3 ended with status 255"),
+        (
+            "head -c 3000000 /dev/zero; sleep 60",
+            "the login shell or python3 exited with status 255",
+        ),
     ],
 )
 def test_a_shell_that_ends_at_once_is_one_error(before: str, expected: str) -> None:
@@ -186,11 +189,11 @@ def test_the_error_names_the_shell_and_the_files_that_it_reads(
     monkeypatch.setenv("SHELL", shell)
     with pytest.raises(CommandError) as caught:
         _ask('echo /etc/motd; case "$*" in *python3*) exit 7;; esac')
-    assert f"the login shell {shell} or python3 ended with status 7" in caught.value.message
+    assert f"the login shell {shell} or python3 exited with status 7" in caught.value.message
     assert file in str(caught.value.hint)
 
 
 def test_a_shell_that_answers_nothing_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connection, "SHELL_TIMEOUT", 0.2)
-    with pytest.raises(CommandError, match="the login shell or python3 ended with status 7"):
+    with pytest.raises(CommandError, match="the login shell or python3 exited with status 7"):
         _ask('case "$*" in *python3*) exit 7;; *) sleep 60;; esac')

@@ -87,7 +87,9 @@ def test_a_sudo_that_asks_is_reported_with_the_ways_to_answer(
 ) -> None:
     error = _refused(link, Sudo(user="root"))
     assert error.message == "sudo asks for a password (sudo: a password is required)"
-    assert str(error.hint).startswith("give it: --ask-become-pass, or ansible_become_password")
+    assert str(error.hint).startswith(
+        "pass it with --ask-become-pass, or set ansible_become_password"
+    )
 
 
 def test_a_host_without_sudo_is_reported_as_such(
@@ -98,7 +100,7 @@ def test_a_host_without_sudo_is_reported_as_such(
     for by in (ROOT, Sudo(user="root")):
         error = _refused(link, by)
         assert error.message == "sudo is not installed"
-        assert error.hint == "as root there: apt-get install -y sudo"
+        assert error.hint == "as root on that host: apt-get install -y sudo"
 
 
 def test_a_user_without_permission_sees_the_message_of_sudo(
@@ -107,7 +109,7 @@ def test_a_user_without_permission_sees_the_message_of_sudo(
     (fake / "bin" / "sudo").write_text(
         "#!/bin/sh\nprintf 'lecture\\n\\nme is not in the sudoers file.\\n' >&2\nexit 1\n"
     )
-    message = "sudo is not possible (me is not in the sudoers file.)"
+    message = "sudo failed (me is not in the sudoers file.)"
     assert _refused(link, ROOT).message == message
 
 

@@ -114,13 +114,13 @@ def test_a_program_for_a_host_answers_one_object(
     ("body", "expected"),
     [
         ('print(\'{"error": "no room", "hint": "make some"}\')', "no room"),
-        ("raise SystemExit(3)", "ended with status 3"),
+        ("raise SystemExit(3)", "exited with status 3"),
         ("1 / 0", "ZeroDivisionError"),
         (
             "import pathlib; pathlib.Path('~no-such-user/x').expanduser()",
-            "begins with ~ and the name of a user that this host does not have",
+            "begins with ~USER, and that user does not exist on this host",
         ),
-        ("print('no json')", "ended with status 0"),
+        ("print('no json')", "exited with status 0"),
     ],
 )
 def test_a_program_that_fails_is_reported_with_its_reason(

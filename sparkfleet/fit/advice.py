@@ -43,7 +43,7 @@ def recommend_topology(
     if alone.answer is FitAnswer.NOT or allowed[0] > 1:
         return _recommend_larger_size(fits)
     if len(allowed) == 1:
-        reason = f"the recipe is for one Spark; a second one can serve a copy of its own: {COPIES}"
+        reason = f"the recipe is for one Spark; a second one can serve its own copy: {COPIES}"
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), reason))
     if (two := fits[allowed[1]]).answer not in HOLDS:
         return Recommendation(
@@ -97,8 +97,8 @@ def _compare_with_copies(
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), error.message))
     both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
     copies = (
-        "a second Spark with a copy of its own serves twice as many requests, each as fast as on "
-        f"one Spark: {COPIES}"
+        "a second Spark with its own copy serves twice as many requests, each as fast as on one "
+        f"Spark: {COPIES}"
     )
     if gain >= WORTH:
         return Recommendation(
@@ -114,5 +114,5 @@ def _estimate_tp_gain(model: ModelProfile, options: ServeOptions, cost_model: Co
         for tp in (1, 2)
     )
     if single is None or double is None:
-        raise UnknownFigureError("unknown gain of TP=2: the shape of the model is not known")
+        raise UnknownFigureError("unknown gain of TP=2: the shape of the model is unknown")
     return double.high / single.high

@@ -267,7 +267,7 @@ def _list_pooled_caches(
         raise UnknownFigureError("unknown cache of pooled attention: config.json lacks its fields")
     if dtype not in ("auto", "bfloat16", "fp8_ds_mla"):
         raise UnknownFigureError(
-            f"unknown size of the KV cache of GLM 5.3 Flash in {dtype}: the kernel decides on it",
+            f"unknown size of the KV cache of GLM 5.3 Flash in {dtype}: it depends on the kernel",
             hint="start it once: vLLM's log shows the size of its KV cache",
         )
     size = FP8_DS_MLA if dtype == "fp8_ds_mla" else _count_latent_bytes(shape, BYTES["bfloat16"])

@@ -188,8 +188,8 @@ def _decide_answer(
     sequence_bytes = requirements.sequence_bytes or 0
     if options.kv_bytes is None and fixed and claim.low < fixed.high + sequence_bytes:
         return FitAnswer.CLOSE, (
-            f"next to the weights and the runtime, {gib(claim.low - fixed.high)} to "
-            f"{gib(claim.low - fixed.low)} stay for a KV cache that needs {gib(sequence_bytes)}"
+            f"besides the weights and the runtime, {gib(claim.low - fixed.high)} to "
+            f"{gib(claim.low - fixed.low)} remain for a KV cache that needs {gib(sequence_bytes)}"
         )
     left = node.free - (claim.high if options.kv_bytes is None else claim.low)
     if node.available is not None and left < node.guard + CLOSE:

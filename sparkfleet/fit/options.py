@@ -166,7 +166,7 @@ def parse_memory_fraction(name: str, value: Any) -> float:
     try:
         return convert_number(value, above=0, maximum=1)
     except ValueError as error:
-        hint = f"{name} is a fraction of the memory; 0.7 to 0.85 is usual on a Spark"
+        hint = f"{name} is a fraction of the memory; on a Spark, 0.7 to 0.85 is usual"
         raise InputError(f"{name}: {error}", hint=hint) from error
 
 

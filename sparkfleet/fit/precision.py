@@ -80,7 +80,7 @@ def find_online_bytes(online: str | None) -> float | None:
     if online not in ONLINE:
         raise UnknownFigureError(
             f"cannot determine what --quantization {online} makes of 16-bit weights",
-            hint="known here for weights of 16 bits: " + ", ".join(ONLINE),
+            hint="supported for 16-bit weights: " + ", ".join(ONLINE),
         )
     return ONLINE[online]
 
@@ -202,7 +202,9 @@ def matches_module(pattern: str, module: str) -> bool:
 @cache
 def _compile_module_pattern(text: str) -> re.Pattern[str]:
     if not repeats_at_most(text, MOST_REPEATS):
-        raise UnknownFigureError(f"a pattern in quantization_config may take for ever: {text!r}")
+        raise UnknownFigureError(
+            f"a pattern in quantization_config may take forever to match: {text!r}"
+        )
     try:
         return compile_regex(text)
     except re.error as error:

@@ -46,7 +46,7 @@ def build_unknown_memory_verdict(host: str) -> Verdict:
         host,
         "memory",
         expected="MemTotal and MemAvailable",
-        seen="neither; it is unknown whether the model fits",
+        seen="neither, so it is unknown whether the model fits",
         source="/proc/meminfo",
     )
 
@@ -62,12 +62,14 @@ def _suggest_memory_fix(fit: Fit, options: ServeOptions, holders: Sequence[str])
         return fit.fix
     held = f"; memory is held by {', '.join(holders)}" if holders else ""
     if options.kv_bytes is not None:
-        return f"give less: kv-cache-memory-bytes, max-model-len{held}"
+        return f"lower kv-cache-memory-bytes or max-model-len{held}"
     if fit.claim.low > fit.room.free:
-        return f"the highest that fits there is gpu-memory-utilization: {fit.room.util():.2f}{held}"
+        return (
+            f"set gpu-memory-utilization: {fit.room.util():.2f}, the highest value that fits{held}"
+        )
     left = CLOSE + fit.room.guard
     if fit.answer is FitAnswer.CLOSE and fit.spare.low < left:
-        return f"this leaves enough: gpu-memory-utilization: {fit.room.util(left):.2f}{held}"
+        return f"set gpu-memory-utilization: {fit.room.util(left):.2f}, which leaves enough{held}"
     if fit.longest and fit.longest.low >= 1:
-        return f"a context that fits: max-model-len: {fit.longest.low:.0f}; or more Sparks: --tp"
-    return f"more Sparks: --tp {options.tp * 2}; or a smaller checkpoint{held}"
+        return f"set max-model-len: {fit.longest.low:.0f}, which fits; or use more Sparks: --tp"
+    return f"use more Sparks: --tp {options.tp * 2}; or a smaller checkpoint{held}"

@@ -196,5 +196,5 @@ def explain_expiry(
             measured = f"{receipt.at:%Y-%m-%d %H:%M}"
             return f"the {noun} on {host.name} is not current (measured {measured})"
         if receipt.refused:
-            return f"the {noun} on {host.name} records refused links"
+            return f"the {noun} on {host.name} records links that failed their checks"
     return ""

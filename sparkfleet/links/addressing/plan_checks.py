@@ -58,7 +58,7 @@ def _check_pending(evidence: PlanEvidence) -> Iterator[Verdict]:
                 "plan.pending",
                 host,
                 "network",
-                expected="no change that waits to be confirmed",
+                expected="no change that is waiting to be confirmed",
                 seen=f"change {network.pending} of another run",
                 source="/run/sparkfleet-links",
                 fix="wait until it is confirmed or its timer restores what was before",
@@ -87,7 +87,7 @@ def _check_cables(evidence: PlanEvidence) -> Iterator[Verdict]:
                     expected="a link, as the other rails of the cable have",
                     seen="no carrier",
                     source=f"/sys/class/net/{rail.name}/carrier",
-                    fix=f"switch it on: sudo ip link set {rail.name} up; else reseat the cable",
+                    fix=f"bring it up: sudo ip link set {rail.name} up; otherwise reseat the cable",
                 )
 
 

@@ -54,8 +54,8 @@ def _report_overlap(rail: Rail, other: str, name: str) -> Verdict:
         expected="a subnet for each interface that does not overlap with another one",
         seen=f"{rail.name} {rail.address}, {other}",
         source=ADDRESSES,
-        fix="the longer prefix wins, and a peer outside it is called by the other interface: give "
-        f"{rail.name} a subnet of its own",
+        fix="the longer prefix wins, and a peer outside it is reached through the other interface: "
+        f"give {rail.name} a subnet of its own",
     )
 
 
@@ -243,7 +243,7 @@ def check_default_route(evidence: Evidence) -> Iterator[Verdict]:
                 expected="management over a wired interface",
                 seen=f"default route over Wi-Fi ({netdev.name})",
                 source=ROUTES,
-                fix="plug in the RJ45 port: a Wi-Fi retry limit can make the box unreachable",
+                fix="plug in the RJ45 port: a Wi-Fi retry limit can make the host unreachable",
             )
 
 

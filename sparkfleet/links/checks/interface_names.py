@@ -69,8 +69,8 @@ def explain_no_link(netdev: Netdev) -> str:
     if not netdev.addresses:
         return "it has no IPv4 address"
     if not netdev.admin_up:
-        return "it has an address and is switched off"
-    return "" if netdev.carrier else "it has an address and no carrier"
+        return "it has an address but is down"
+    return "" if netdev.carrier else "it has an address but no carrier"
 
 
 def _may_be_unread_device(facts: HostFacts, name: str, word: str) -> bool:

@@ -31,7 +31,7 @@ FAULTY_DRIVERS = (
     ),
     FaultyDriver(
         versions=re.compile(r"610\.43\."),
-        fault="takes about 4 GiB more of the memory, and some starts of CUDA fail",
+        fault="uses about 4 GiB more memory, and CUDA sometimes fails to start",
         source="MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#114, 2026-09-04",
     ),
 )
@@ -96,7 +96,7 @@ def _report_kernel(facts: HostFacts, actual: str, source: str) -> Verdict:
         expected="a kernel whose CMA is intact",
         seen=actual,
         source=source,
-        fix="ibv_reg_mr fails with ENOMEM there: boot with kho=off, or another kernel",
+        fix="ibv_reg_mr fails with ENOMEM on this kernel: boot with kho=off, or another kernel",
     )
 
 
@@ -113,8 +113,8 @@ def check_faulty_driver(evidence: Evidence) -> Iterator[Verdict]:
                     expected="a version without a known fault",
                     seen=f"{driver}, which {faulty.fault} ({faulty.source})",
                     source="nvidia-smi",
-                    fix=f"install the branch of DGX OS and reboot: "
-                    f"sudo apt-get install nvidia-driver-{GOOD_DRIVER}-open",
+                    fix="install the driver branch of DGX OS and reboot: sudo apt-get install "
+                    f"nvidia-driver-{GOOD_DRIVER}-open",
                 )
 
 
@@ -129,7 +129,7 @@ def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
                 expected="not installed",
                 seen="installed",
                 source=UPDATER,
-                fix="sudo apt-get purge mlnx-fw-updater: an upgrade of it flashes the NIC",
+                fix="sudo apt-get purge mlnx-fw-updater: upgrading it flashes the NIC",
             )
 
 

@@ -181,7 +181,7 @@ def check_cages(evidence: Evidence) -> Iterator[Verdict]:
                 "link.cages",
                 host,
                 f"port {port}",
-                expected="the same cage on all nodes, or variables of its own for each node",
+                expected="the same cage on all nodes, or variables set for each node",
                 seen=", ".join(f"{name}: port {at}" for name, at in single.items()),
                 source="/sys/bus/pci/devices",
                 fix="nothing to do: names and HCAs are rendered per node and kept from Ray",

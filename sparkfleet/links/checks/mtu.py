@@ -21,7 +21,7 @@ def check_mtu(evidence: Evidence) -> Iterator[Verdict]:
         if rail.netdev.mtu != expected:
             yield _report_mtu(error, rail, expected, "another rail has it, or link_mtu says so")
         elif expected < JUMBO and not stated:
-            why = f"works, prefill is slower; set link_mtu: {expected} if intended"
+            why = f"works, but prefill is slower; set link_mtu: {expected} if intended"
             yield _report_mtu(warning, rail, JUMBO, why)
 
 

@@ -64,7 +64,7 @@ def _find_dropped_keys(host: Host, variable: str) -> Iterator[Verdict]:
             host.name,
             f"{variable}: {name}",
             expected=f"the value at {layer.entries.get(name) or layer.where or variable}",
-            seen=f"not set: {variable} at {_locate(host, variable, '')} replaces the mapping whole",
+            seen=f"not set: {variable} at {_locate(host, variable, '')} replaces the whole mapping",
             source=variable,
             fix=f"repeat {name} in the {variable} that wins, or remove it from the other one",
         )

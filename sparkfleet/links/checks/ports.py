@@ -32,7 +32,7 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
         if candidate.port != rail.port and candidate.netdev.carrier and candidate.address is None
     ]
     if not netdev.admin_up:
-        actual = "switched off"
+        actual = "administratively down"
         fix = f"sudo ip link set {netdev.name} up"
     elif lit and not any(twin.netdev.carrier for twin in twins):
         actual = (
@@ -46,9 +46,9 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
     else:
         # One port has one cable, so "no cable" by ethtool cannot be true of one rail alone.
         actual = f"no carrier, while {_join_rail_names(twins)} of the same port has one: "
-        actual += "cannot decide between cable and driver"
-        fix = f"these decide: ethtool {netdev.name}; sudo dmesg | grep mlx5. Reseat the cable at "
-        fix += "both ends, then reboot"
+        actual += "the cable or the driver is at fault"
+        fix = f"to find out which: ethtool {netdev.name}; sudo dmesg | grep mlx5. Reseat the "
+        fix += "cable at both ends, then reboot"
     return error(
         "link.down",
         rail.host,
@@ -85,7 +85,9 @@ def check_port_speed(evidence: Evidence) -> Iterator[Verdict]:
             expected=f"{expected} Mb/s",
             seen=f"{actual} Mb/s",
             source=f"{NET}/{rail.name}/speed",
-            fix="on a switch fix the port to 200G-baseCR4; for a 100G cable set link_speed: 100000",
+            fix=(
+                "on a switch, set the port to 200G-baseCR4; for a 100G cable set link_speed: 100000"
+            ),
         )
 
 

@@ -48,7 +48,10 @@ def check_rdma_state(evidence: Evidence) -> Iterator[Verdict]:
                 expected="ACTIVE, LinkUp",
                 seen=f"{hca.state or 'no state'}, {hca.phys_state or 'no physical state'}",
                 source=f"{RDMA}/{hca.name}/ports/{hca.port}",
-                fix="the netdev is up and RDMA is not: reboot; if it stays, reseat the cable",
+                fix=(
+                    "the netdev is up but RDMA is not: reboot; if that does not help, reseat the "
+                    "cable"
+                ),
             )
 
 

@@ -65,7 +65,7 @@ def check_ring_order(evidence: Evidence) -> Iterator[Verdict]:
                 expected=f"a cable to the next rank, {following}",
                 seen=f"cables to {', '.join(find_cable_neighbours(fabric, host))}",
                 source="order of the hosts in the inventory",
-                fix=f"list the hosts in this order: {', '.join(fabric.order)}",
+                fix=f"list the hosts in this order in the inventory: {', '.join(fabric.order)}",
             )
 
 

@@ -46,5 +46,5 @@ def judge_counters(host: str, increased: Mapping[str, Mapping[str, int]]) -> Ite
                 expected="no error counter that rises while the links are checked",
                 seen=", ".join(f"{name} +{by}" for name, by in sorted(bad.items())),
                 source=f"/sys/class/infiniband/{hca}/ports/1",
-                fix="a fabric that loses packets: check cable, MTU, speed and the switch",
+                fix="the fabric loses packets: check cable, MTU, speed and the switch",
             )

@@ -161,7 +161,7 @@ def time_round_trips(flow: dict[str, Any]) -> dict[str, Any]:
             began = time.perf_counter()
             sock.sendall(b"x")
             if not sock.recv(1):
-                return {"why": "the peer hung up"}
+                return {"why": "the peer closed the connection"}
             taken.append(time.perf_counter() - began)
     return {"microseconds": statistics.median(taken) * 1e6}
 
@@ -199,7 +199,7 @@ def send_stream(flow: dict[str, Any], seconds: float) -> list[float]:
         reply = sock.recv(PIECE)
         ended = time.monotonic()
     if not reply:
-        raise ConnectionError("nothing arrived any more")
+        raise ConnectionError("the peer closed the connection before it reported")
     got, peer_work, spare = json.loads(reply)
     return [got, began, ended, work + peer_work, min(idle, spare)]
 

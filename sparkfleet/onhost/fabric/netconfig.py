@@ -156,7 +156,7 @@ def find_obstacle(request: dict[str, Any]) -> str:
     """Return why a change may not be tried, "" if it may."""
     pending = load_pending()
     if pending:
-        return f"change {pending['id']} waits to be confirmed"
+        return f"change {pending['id']} is waiting to be confirmed"
     for file in request["files"]:
         if read_optional_text(Path(file["path"])) != file["before"]:
             return f"{file['path']} was changed since it was read"
@@ -168,7 +168,7 @@ def find_login_on_rails(rails: list[str], management: str) -> str:
     for link in json.loads(read_tool(["ip", "-j", "addr"]) or "[]"):
         addresses = [entry.get("local") for entry in link.get("addr_info", ())]
         if link.get("ifname") in rails and management and management in addresses:
-            return f"{link['ifname']} has {management}, by which this host is reached"
+            return f"{link['ifname']} has {management}, through which this host is reached"
     routes = json.loads(read_tool(["ip", "-j", "route", "show", "default"]) or "[]")
     for route in routes:
         if route.get("dev") in rails:
@@ -231,7 +231,7 @@ def answer_confirm(request: dict[str, Any]) -> dict[str, Any]:
         change = load_pending()
         if change.get("id") != request["id"]:
             why = load_json_object(read_optional_text(OUTCOME)).get("why", "no such change")
-            return {"error": f"the change was undone on this host: {why}", "hint": "try it again"}
+            return {"error": f"the change was undone on this host: {why}", "hint": "try again"}
         keep_change(change)
     return {"kept": [file["path"] for file in change["files"]]}
 
@@ -253,7 +253,10 @@ def answer_restore(request: dict[str, Any]) -> dict[str, Any]:
     with hold_change_lock():
         pending = load_pending()
         if pending:
-            return {"error": f"change {pending['id']} waits to be confirmed", "hint": "wait for it"}
+            return {
+                "error": f"change {pending['id']} is waiting to be confirmed",
+                "hint": "wait until it is confirmed or undone",
+            }
         saved = load_json_object(read_optional_text(SAVED))
         if not saved:
             return {"left": []}

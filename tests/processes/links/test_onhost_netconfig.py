@@ -190,7 +190,7 @@ def test_a_command_that_fails_undoes_the_change_at_once(room: Room) -> None:
         ("true", {"files": [{"path": FILE, "staged": STAGED, "before": OLD, "after": NEW}]},
          f"{FILE} was changed since it was read"),
         (f"ip addr add 192.0.2.1/24 dev {RAIL}", {},
-         f"{RAIL} has 192.0.2.1, by which this host is reached"),
+         f"{RAIL} has 192.0.2.1, through which this host is reached"),
         (f"ip addr add 10.1.1.1/24 dev {RAIL}; ip route add default via 10.1.1.2", {},
          f"the default route is on {RAIL}"),
     ],
@@ -207,8 +207,8 @@ def test_a_change_is_refused_before_anything_is_touched(
 
 def test_only_one_change_is_tried_at_a_time(room: Room) -> None:
     room.ask(**_change())
-    assert room.ask(**_change("other"))["error"] == "change 5fa1 waits to be confirmed"
-    assert "waits to be confirmed" in room.ask(do="restore", management="192.0.2.1")["error"]
+    assert room.ask(**_change("other"))["error"] == "change 5fa1 is waiting to be confirmed"
+    assert "is waiting to be confirmed" in room.ask(do="restore", management="192.0.2.1")["error"]
 
 
 def test_addresses_are_renewed_in_their_order(room: Room) -> None:
@@ -226,5 +226,5 @@ def test_what_carries_the_login_is_not_restored_or_renewed(room: Room) -> None:
     login = ADDRESS.partition("/")[0]
     for request in ({"do": "restore"}, {"do": "renew", "rails": [RAIL]}):
         refusal = room.ask(**request, management=login)["error"]
-        assert refusal == f"{RAIL} has {login}, by which this host is reached"
+        assert refusal == f"{RAIL} has {login}, through which this host is reached"
     assert room.state() == before

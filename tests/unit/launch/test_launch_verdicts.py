@@ -79,7 +79,7 @@ def _judge_solo(variables: Mapping[str, Any], *, fabric: bool = True) -> dict[st
         ("GLOO_SOCKET_IFNAME", "eth0", "eth0: no such interface"),
         ("TP_SOCKET_IFNAME", f"{gb10.F1},eth1", "eth1: no such interface"),
         ("NCCL_SOCKET_IFNAME", "=enp1s0f1", "enp1s0f1: no such interface"),
-        ("GLOO_SOCKET_IFNAME", gb10.F0, f"{gb10.F0}: it has an address and no carrier"),
+        ("GLOO_SOCKET_IFNAME", gb10.F0, f"{gb10.F0}: it has an address but no carrier"),
         ("GLOO_SOCKET_IFNAME", gb10.WIFI, f"{gb10.WIFI}: it has no IPv4 address"),
         ("UCX_NET_DEVICES", "mlx5_0:1", "mlx5_0: no such interface"),
         ("VLLM_HOST_IP", "10.9.9.9", "10.9.9.9, which no interface has"),

@@ -195,7 +195,7 @@ def test_setting_what_a_fix_names_ends_its_check(case: Case) -> None:
 def test_the_order_that_a_ring_needs_ends_its_check() -> None:
     first, second, third, fourth = ring(4)
     (fix,) = {x.fix for x in Cluster(first, third, second, fourth).found("ring.order")}
-    names = fix.removeprefix("list the hosts in this order: ").split(", ")
+    names = fix.removeprefix("list the hosts in this order in the inventory: ").split(", ")
     by_name = {spark.name: spark for spark in ring(4)}
     assert Cluster(*(by_name[name] for name in names)).found("ring.order") == []
 

@@ -34,7 +34,7 @@ def test_a_rail_that_is_switched_off() -> None:
     head, peer = pair()
     peer.netdev(F1, carrier="0", flags="0x1002")
     (verdict,) = Cluster(head, peer).found("link.down")
-    assert (verdict.host, verdict.subject, verdict.seen) == ("spark-2", F1, "switched off")
+    assert (verdict.host, verdict.subject, verdict.seen) == ("spark-2", F1, "administratively down")
     assert verdict.fix == f"sudo ip link set {F1} up"
 
 
@@ -53,9 +53,9 @@ def test_one_rail_of_a_cage_without_a_link() -> None:
     peer.netdev(P2F1, carrier="0")
     (verdict,) = Cluster(head, peer).found("link.down")
     assert verdict.seen.startswith(
-        f"no carrier, while {F1} of the same port has one: cannot decide"
+        f"no carrier, while {F1} of the same port has one: the cable or the driver"
     )
-    assert "these decide: ethtool" in verdict.fix
+    assert "to find out which: ethtool" in verdict.fix
 
 
 def test_three_rails_of_two_cages_with_a_link() -> None:
@@ -72,9 +72,9 @@ def test_three_rails_of_two_cages_with_a_link() -> None:
     sparks[1].text(f"ethtool {P2F1}", "Link detected: no (No cable)")
     (verdict,) = Cluster(*sparks).found("link.down")
     assert (verdict.host, verdict.subject) == ("spark-2", P2F1)
-    assert f"while {F1} of the same port has one: cannot decide" in verdict.seen
+    assert f"while {F1} of the same port has one: the cable or the driver" in verdict.seen
     assert "no cable" not in verdict.seen
-    assert "these decide: ethtool" in verdict.fix
+    assert "to find out which: ethtool" in verdict.fix
 
 
 def test_one_rail_that_lost_link_and_address_is_named_on_its_host() -> None:

@@ -68,7 +68,7 @@ def test_a_key_of_the_group_that_the_host_replaced_is_reported_without_its_value
     (verdict,) = _judge({variable: host})
     assert verdict.subject == f"{variable}: HF_TOKEN"
     assert "inventory.yml:3" in verdict.expected
-    assert "inventory.yml:8 replaces the mapping whole" in verdict.seen
+    assert "inventory.yml:8 replaces the whole mapping" in verdict.seen
     assert "hush" not in str(verdict)
 
 

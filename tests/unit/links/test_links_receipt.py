@@ -89,7 +89,7 @@ def test_it_lapses_with_time_and_never_comes_from_the_future() -> None:
 
 def test_one_of_other_facts_or_of_refused_links_does_not_hold() -> None:
     assert "is outdated" in _lapse(_text(GOOD).replace('"facts": "facts"', '"facts": "x"'))
-    assert "records refused links" in _lapse(_text(BAD, degraded="on purpose"))
+    assert "records links that failed their checks" in _lapse(_text(BAD, degraded="on purpose"))
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", "null", '{"form": 1}', '{"form": 2, "facts": ""}'])

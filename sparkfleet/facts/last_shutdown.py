@@ -44,7 +44,7 @@ class LastShutdown:
         if self.at:
             when = time.strftime(" at %Y-%m-%d %H:%M:%S", time.localtime(self.at))
         cause = f": {self.cause}" if self.cause else ""
-        return f"it was shut down{when}{cause}" if self.clean else f"it went off{when}{cause}"
+        return f"it was shut down{when}{cause}" if self.clean else f"it went down{when}{cause}"
 
 
 def parse_last_shutdown(journal: str, wtmp: str) -> LastShutdown:

@@ -11,9 +11,9 @@ from sparkfleet.recipes.settings import Settings
 
 AUTO = "auto"
 COPIES_WHY = (
-    "auto: of copies that a host each has, the others go on when one dies; with Ray all end"
+    "auto: each copy is on one host; with mp the others go on when one dies, with Ray all stop"
 )
-MP_WHY = "auto: every vLLM has --nnodes; mp starts sooner than Ray and takes less memory"
+MP_WHY = "auto: every host's vLLM has --nnodes; mp starts faster than Ray and uses less memory"
 
 
 class Executor(enum.StrEnum):
@@ -60,15 +60,15 @@ def select_executor(
         return None
     bare = [name for name, probe in probed.items() if "ray" not in probe.programs]
     if 1 < copies < nodes:
-        lack = f"; there is none on {', '.join(bare)}" if bare else ""
+        lack = f"; Ray is missing on {', '.join(bare)}" if bare else ""
         why = f"auto: copies of several hosts need Ray{lack}"
         return ExecutorChoice(executor=Executor.RAY, why=why)
     old = [name for name, probe in probed.items() if not probe.nodes]
     if not old:
         return ExecutorChoice(executor=Executor.MP, why=MP_WHY)
-    why = f"auto: no vLLM with --nnodes on {', '.join(old)}"
+    why = f"auto: vLLM without --nnodes on {', '.join(old)}"
     if bare:
-        why = f"auto: neither Ray on {', '.join(bare)} nor vLLM with --nnodes on {', '.join(old)}"
+        why = f"auto: no Ray on {', '.join(bare)}, vLLM without --nnodes on {', '.join(old)}"
     return ExecutorChoice(executor=Executor.RAY, why=why)
 
 

@@ -45,8 +45,8 @@ REPEATED_FIX = (
     "otherwise check the weights: {task:weights.verify}"
 )
 # qwen3 does this in vLLM 0.32 for a model that does not think
-WRONG_REASONING_PARSER = "reasoning-parser does not match this model, or it does not think"
-LONGER_ANSWER_FIX = "allow a longer answer: --set vllm_smoke_tokens=2000, or reduce its thinking"
+WRONG_REASONING_PARSER = "reasoning-parser does not match this model, or the model does not reason"
+LONGER_ANSWER_FIX = "allow a longer answer: --set vllm_smoke_tokens=2000, or limit the reasoning"
 LOGS_FIX = "check the server's log: {task:cluster.logs}"
 
 
@@ -103,7 +103,7 @@ def check_repeated_answer(question: SmokePrompt, first: Reply, second: Reply) ->
     if second.refusal or same:
         result = second.refusal or "the same answer twice"
     elif right:
-        result = "both correct, in other words"
+        result = "both correct, worded differently"
     else:
         result = f"{_quote_shortened(first.text)}, then {_quote_shortened(second.text)}"
     return SmokeCheck(
@@ -125,8 +125,8 @@ def check_stream(question: SmokePrompt, reply: Reply) -> SmokeCheck:
     symptom, fix = _find_reply_problem(reply)
     problems = [
         (symptom, True),
-        ("no [DONE] at its end", not reply.ended),
-        ("no usage at its end", reply.tokens is None),
+        ("no [DONE] at the end", not reply.ended),
+        ("no usage at the end", reply.tokens is None),
         (f"all {reply.tokens} tokens in one part", reply.chunks < 2 < (reply.tokens or 0)),
         (f"{_quote_shortened(reply.content)}", question.expect not in reply.content),
     ]
@@ -202,7 +202,7 @@ def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
         result = f"{len(reply.reasoning)} characters of reasoning, separated"
         passed = True
     else:
-        result = "unknown: it answered without thinking"
+        result = "unknown: the model answered without reasoning"
         passed = None
     return SmokeCheck(
         name="reasoning",

@@ -19,7 +19,7 @@ from sparkfleet.variables.gateway import MODEL_NAME
 
 LEAST_KEY = 16  # characters: too many to guess
 MOST_KEY = 1024
-FORM = "one name and one key a line, such as: alice 5b7c..."
+FORM = "one name and one key per line, such as: alice 5b7c..."
 ENTRY = "api_keys"
 
 
@@ -50,7 +50,7 @@ def read_api_keys(gateway: Gateway) -> tuple[ApiKey, ...]:
     text = read_private_file(path, subject="gateway: api_keys", where=where, hint=make)
     keys = tuple(_parse_keys(text, path, where))
     if not keys:
-        raise InventoryError(f"gateway: api_keys: {path} holds no key", where=where, hint=make)
+        raise InventoryError(f"gateway: api_keys: {path} contains no keys", where=where, hint=make)
     return keys
 
 
@@ -64,7 +64,7 @@ def _parse_keys(text: str, path: Path, where: Where | None) -> Iterator[ApiKey]:
         wrong = _find_fault(words)
         entry = ApiKey(name=words[0], key=words[-1])
         if not wrong and (entry.name in names or entry.digest in digests):
-            wrong = "its name or its key is already in an earlier line"
+            wrong = "its name or key is already on an earlier line"
         if wrong:
             raise InventoryError(
                 f"gateway: api_keys: line {number} of {path}: {wrong}", where=where, hint=FORM

@@ -35,7 +35,7 @@ FAILURES: Mapping[int, str] = {
     400: "the request is not valid HTTP",
     408: "the request did not arrive in time",
     500: "the gateway failed",
-    502: "the model closed the connection, or answered something that is not HTTP",
+    502: "the model closed the connection, or sent a response that is not HTTP",
     503: "the model is not served",
     504: "the model did not answer in time",
 }

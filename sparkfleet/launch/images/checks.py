@@ -76,12 +76,12 @@ def check_image_architecture(
     yield error(
         "engine.architecture",
         settings.host.name,
-        f"processor that {image.name} is for",
+        f"architecture of {image.name}",
         expected=f"{expected}: the host is {machine}",
         seen=image.architecture,
         source=str(settings.origin("engine_image")),
-        fix=f"take an image with a build for linux/{expected}, such as vllm/vllm-openai with a tag "
-        "of CUDA 13; remove this one on that host, so that it is pulled again",
+        fix=f"use an image with a build for linux/{expected}, such as vllm/vllm-openai with a CUDA "
+        "13 tag; remove this one on that host so that it is pulled again",
     )
 
 
@@ -103,7 +103,7 @@ def check_image_driver(image: ContainerImage, settings: Settings, driver: str) -
         settings.host.name,
         f"driver for {image.name}",
         expected=" or ".join(needs.split()[:3]),
-        seen=f"{driver}, of CUDA {CUDA_OF_DRIVER.get(driver.partition('.')[0], '?')}",
+        seen=f"{driver} (CUDA {CUDA_OF_DRIVER.get(driver.partition('.')[0], '?')})",
         source=f"{REQUIREMENT} of the image",
         fix="use an image with an older CUDA, or update the driver of that host and reboot",
     )

@@ -19,8 +19,8 @@ from sparkfleet.weights.transfer.session import ProgramSession
 
 NO_BUILD = "no matching manifest"  # Docker's words for an image without a build for this machine
 OTHER_IMAGE = (
-    "the image has no build for the processor of that host (arm64 on a Spark): name another in "
-    "engine_image, such as vllm/vllm-openai with a tag of CUDA 13"
+    "the image has no build for the processor of that host (arm64 on a Spark): set another in "
+    "engine_image, such as vllm/vllm-openai with a CUDA 13 tag"
 )
 PROBES = "images"  # below cluster_dir: results of inspecting images, by their key
 

@@ -71,7 +71,7 @@ def _check_available_memory(settings: Settings, memory: Memory) -> Iterator[Verd
         "host.memory",
         settings.host.name,
         "MemAvailable",
-        expected=f"at least {format_memory(least)} (below it the memory guard kills ranks)",
+        expected=f"at least {format_memory(least)} (below that, the memory guard stops ranks)",
         seen=f"{format_memory(memory.available)} of {format_memory(memory.total)}; "
         f"page cache {cached}, swapped out {swapped}",
         source=SOURCE,

@@ -93,7 +93,7 @@ def _check_layers(model: Architecture, options: ServeOptions, host: str) -> Verd
 def _check_blocks(division: Division, options: ServeOptions, host: str) -> Verdict:
     """Return the verdict on one part; a vLLM that may be newer than what is known only warns."""
     cut = Severity.ERROR if division.sure else Severity.WARNING
-    unsure = "" if division.sure else f"; vLLM {options.vllm or '(unknown version)'} may take it"
+    unsure = "" if division.sure else f"; vLLM {options.vllm or '(unknown version)'} may accept it"
     return build_verdict(
         cut if division.refused else Severity.OK,
         "model.blocks",
@@ -112,7 +112,7 @@ def _unknown_shape_verdict(subject: str, expected: str, host: str) -> Verdict:
         host,
         subject,
         expected=expected,
-        seen="unknown: not in the file, or in an unknown form",
+        seen="unknown: missing from the file, or in an unknown format",
         source=SOURCE,
         fix="none: vLLM checks it when it starts",
     )

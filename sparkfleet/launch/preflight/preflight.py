@@ -139,7 +139,7 @@ def _check_cache_folder(settings: Settings, survey: Survey) -> Iterator[Verdict]
             "engine.cache",
             settings.host.name,
             settings.text("engine_cache_dir"),
-            expected="a disk of the host, for compiled kernels",
+            expected="a local disk, for compiled kernels",
             seen=f"{survey.cache_filesystem}, a network filesystem",
             source=str(settings.origin("engine_cache_dir")),
             fix="set engine_cache_dir of this host to a folder on its own disk",

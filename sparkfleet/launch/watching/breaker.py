@@ -56,12 +56,12 @@ def decide_next_step(health: ClusterHealth, log: EventLog, *, busy: bool = False
     if not (health.should_relaunch or _is_left_stopped(health, since)):
         return Decision(step=Step.NOTHING, reason=str(health))
     if _find_last(since, (EventKind.GAVE_UP,)):
-        reason = "the watcher gave up; a person must start the cluster again"
+        reason = "the watcher gave up; start the cluster again with cluster.up"
         return Decision(step=Step.NOTHING, reason=reason)
     if busy:
         return Decision(step=Step.WAIT, reason=f"waiting for a run that holds the lock: {health}")
     if not _was_broken_before(since):
-        return Decision(step=Step.NOTHING, reason=f"seen once, the next look decides: {health}")
+        return Decision(step=Step.NOTHING, reason=f"seen once; the next look decides: {health}")
     return _break(health, _find_attempts(since), log.now)
 
 
@@ -77,7 +77,7 @@ def _break(health: ClusterHealth, attempts: Sequence[ClusterEvent], now: float) 
     if count:
         until = attempts[-1].at + WAITS[min(count, MOST_RELAUNCHES) - 1]
         if attempts[-1].at <= now < until:
-            reason = f"{done}, the next step at {_format_clock(until)}"
+            reason = f"{done}; next attempt at {_format_clock(until)}"
             return Decision(step=Step.WAIT, reason=reason, until=until)
     if count >= MOST_RELAUNCHES:
         reason = f"{done}, and again {health}"

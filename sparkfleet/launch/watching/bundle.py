@@ -130,8 +130,8 @@ def read_inventory_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
         path = Path(name)
         if path.is_dir():
             raise UsageError(
-                f"{path} is a folder; --on-head takes inventories that are files",
-                hint="name its files with --inventory, each on its own",
+                f"{path} is a folder; --on-head accepts inventory files only",
+                hint="pass each of its files with --inventory",
             )
         yield path.name, read_copied_text(path)
         for folder in VARIABLE_FOLDERS:

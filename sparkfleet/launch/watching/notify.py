@@ -120,9 +120,9 @@ def _run_command(command: tuple[str, ...], message: Mapping[str, Any]) -> Iterat
     try:
         done = subprocess.run(command, input=body, capture_output=True, timeout=LIMIT, check=False)
     except subprocess.TimeoutExpired:
-        yield f"the command {command[0]} did not end within {LIMIT:.0f} s"
+        yield f"the command {command[0]} did not finish within {LIMIT:.0f} s"
     except OSError as error:
         yield f"the command {command[0]} could not be started: {error.strerror}"
     else:
         if done.returncode:
-            yield f"the command {command[0]} ended with status {done.returncode}"
+            yield f"the command {command[0]} exited with status {done.returncode}"

@@ -96,10 +96,10 @@ def choose_start_request(
     if receipt.given or not CATALOGUE_NAME.fullmatch(receipt.recipe):
         names = ", ".join(sorted(map(str, receipt.given))) or f"recipe {receipt.recipe}"
         raise LaunchError(
-            f"the cluster was started on another machine, with {names}, which this machine does "
-            "not take from a host",
+            f"the cluster was started on another machine, with {names}; this machine does not "
+            "accept that from a host",
             host=host,
-            hint=f"write it into the inventory, or watch on the head; else {START_BY_HAND}",
+            hint=f"write it into the inventory, or watch on the head; or {START_BY_HAND}",
         )
     return replace(receipt, recipe_file="")
 

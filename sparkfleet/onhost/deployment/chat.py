@@ -69,7 +69,7 @@ def main() -> None:
     try:
         models = [str(model["id"]) for model in listed["content"]["data"]]
     except (LookupError, TypeError):
-        print(json.dumps({"error": f"{request['url']}/v1/models did not answer a list of models"}))
+        print(json.dumps({"error": f"{request['url']}/v1/models returned no list of models"}))
         return
     print(json.dumps({"models": models, "replies": send_all(request)}))
 
@@ -88,7 +88,7 @@ def end_with_server(url: str, silence: float) -> None:
         time.sleep(TICK)
         if ask_endpoint(url, "/health", patience=HEALTH_PATIENCE).status:  # which one, no matter
             answered = time.monotonic()
-    text = f"{url}/health has not answered for {silence:.0f} s, and the request was given up"
+    text = f"{url}/health has not answered for {silence:.0f} s; the request was abandoned"
     os.write(1, (json.dumps({"error": text}) + "\n").encode())
     os._exit(0)
 
@@ -145,7 +145,7 @@ def send_chat_request(
             seen["content"] = json.loads(seen["content"])
         result.update(seen, status=reply.status)
     except TimeoutError:
-        result["content"] = f"no whole answer within {request['timeout']:.0f} s"
+        result["content"] = f"no complete answer within {request['timeout']:.0f} s"
     except (OSError, http.client.HTTPException) as error:
         result["content"] = explain_no_answer(error)
     except (ValueError, RecursionError) as error:

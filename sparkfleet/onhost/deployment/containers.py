@@ -129,7 +129,7 @@ def run_engine_command(cli: str, *arguments: str, timeout: float = PATIENCE) -> 
     except FileNotFoundError:
         raise DaemonError(f"{cli} is not installed") from None
     except subprocess.TimeoutExpired:
-        raise DaemonError(f"{cli} {arguments[0]} does not answer within {timeout:.0f} s") from None
+        raise DaemonError(f"{cli} {arguments[0]} did not answer within {timeout:.0f} s") from None
     if message := done.returncode and (done.stderr.strip() or f"status {done.returncode}"):
         raise DaemonError(f"{cli} {arguments[0]}: {message}")
     return done.stdout
@@ -184,7 +184,7 @@ def list_labelled_containers(request: dict[str, Any]) -> list[dict[str, str]]:
                 )
             ]
         time.sleep(TICK)
-    raise DaemonError(f"{cli} container inspect: containers of this cluster come and go")
+    raise DaemonError(f"{cli} container inspect: containers of this cluster keep changing")
 
 
 def find_port_holders(request: dict[str, Any], own: list[dict[str, str]]) -> dict[str, Any]:
@@ -303,7 +303,7 @@ def wait_for_container(request: dict[str, Any]) -> dict[str, Any]:
         if "running" in states and not running:
             running = time.monotonic()
         time.sleep(TICK)
-    return {"error": f"the container of {role} does not start within {START_PATIENCE} s"}
+    return {"error": f"the container of {role} did not start within {START_PATIENCE} s"}
 
 
 def stop_containers(request: dict[str, Any]) -> dict[str, Any]:

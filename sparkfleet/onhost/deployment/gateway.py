@@ -214,7 +214,7 @@ def wait_for_worker(
         if read_worker_hash(folder) == request["hash"]:
             return {"hash": request["hash"]}
         if find_master(folder) is None:
-            return {"error": "HAProxy ended", "hint": read_master_messages(folder)}
+            return {"error": "HAProxy exited", "hint": read_master_messages(folder)}
         if refusal := find_refusal():
             return {"error": f"HAProxy did not start a worker: {refusal}", "hint": None}
         time.sleep(TICK)

@@ -51,8 +51,8 @@ HINTS = (
     (r"no space left", "free some space there: docker system df; docker image prune"),
     (r"no such host|i/o timeout|connection refused|network is unreachable",
      "without a registry: load it on one host, then engine_image_source: copy"),
-    (r"short-name", "write the registry too: docker.io/vllm/vllm-openai:TAG"),
-    (r"manifest unknown|not found", "is the name right? see the registry's list of tags"),
+    (r"short-name", "include the registry: docker.io/vllm/vllm-openai:TAG"),
+    (r"manifest unknown|not found", "check the name and the registry's list of tags"),
     (r"could not select device driver|unresolvable CDI",
      "the engine cannot give containers the GPU: nvidia-ctk on that host, or engine_gpus"),
 )  # fmt: skip

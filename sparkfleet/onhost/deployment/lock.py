@@ -55,7 +55,7 @@ def hold_folder_lock(
     except RuntimeError:
         return {
             "error": f"{folder}: no such user on this host",
-            "hint": "see weights_dir",
+            "hint": "check weights_dir",
         }
     try:
         make_own_folder(path.parent)

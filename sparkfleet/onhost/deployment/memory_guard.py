@@ -64,8 +64,10 @@ def start_guard(request: dict[str, Any], folder: Path) -> dict[str, Any]:
                 f"{size / GIB:.1f} GiB" for size in (read_available_memory(), request["loading"])
             )
             return {
-                "error": f"{free} of memory are available; the guard ends ranks below {limit}",
-                "hint": "what takes the memory there? ps aux --sort=-rss | head; nvidia-smi",
+                "error": (
+                    f"only {free} of memory is available; the guard stops ranks below {limit}"
+                ),
+                "hint": "find the processes that use memory: ps aux --sort=-rss | head; nvidia-smi",
             }
         time.sleep(TICK)
     (folder / "logs").mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -53,7 +53,7 @@ def main() -> None:
     except OSError as error:
         answer = build_os_error_answer(error, path)
         if isinstance(error, PermissionError):
-            answer["hint"] = "to do it as root, write become: true"
+            answer["hint"] = "to do it as root, set become: true"
     print(json.dumps(answer))
 
 
@@ -101,7 +101,7 @@ def write_payload(path: Path, request: dict[str, Any]) -> dict[str, Any]:
     if hashlib.sha256(data).hexdigest() != request["sha256"]:
         return {"error": f"{path}: the content arrived incomplete; nothing was changed"}
     if not path.parent.is_dir():
-        hint = f"make it first: file: {{path: {path.parent}, state: directory}}"
+        hint = f"create it first: file: {{path: {path.parent}, state: directory}}"
         return {"error": f"folder {path.parent} not found", "hint": hint}
     before = path.stat() if path.exists() else None
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -114,7 +114,7 @@ def write_payload(path: Path, request: dict[str, Any]) -> dict[str, Any]:
         problem = run_validator(request["validate"], name)
         if problem:
             new.unlink()
-            return {"error": f"{path}: refused, nothing was changed: {problem}"}
+            return {"error": f"{path}: validation failed, nothing was changed: {problem}"}
         new.replace(path)
     except BaseException:  # a signal too
         new.unlink()

@@ -81,7 +81,7 @@ def measure_clock(seconds: float, enough: int) -> dict[str, object]:
     load = GpuLoad(ctypes.CDLL("libcuda.so.1"))
     load.start()
     if not load.begun.wait(BEGIN):
-        raise CudaError(f"the driver began no load within {BEGIN:.0f} s")
+        raise CudaError(f"the driver did not start the load within {BEGIN:.0f} s")
     deadline = time.monotonic() + seconds
     clocks: list[int] = []
     while time.monotonic() < deadline and load.is_alive() and not has_risen(clocks, enough):

@@ -74,7 +74,7 @@ def run_account_tool(*argv: str) -> dict[str, Any]:
         return build_os_error_answer(error, argv[0])
     if done.returncode == 0:
         return {}
-    return {"error": done.stderr.strip(), "hint": "to do it as root, write become: true"}
+    return {"error": done.stderr.strip(), "hint": "to do it as root, set become: true"}
 
 
 if __name__ == "__main__":

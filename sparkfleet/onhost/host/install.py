@@ -75,7 +75,7 @@ def unpack_archive(request: dict[str, Any]) -> dict[str, Any]:
     """Unpack the archive on standard input, once its hash is proven."""
     data = sys.stdin.buffer.read(request["size"])
     if hashlib.sha256(data).hexdigest() != request["sha256"]:
-        return {"error": "the archive arrived with another hash; run it again"}
+        return {"error": "the archive arrived with a wrong hash; run again"}
     folder = Path(request["folder"]).expanduser()
     parts = folder.with_name(f"{folder.name}.incomplete")
     shutil.rmtree(parts, ignore_errors=True)

@@ -43,7 +43,7 @@ def main() -> None:
 def sleep_or_exit(seconds: float) -> None:
     """Sleep; exit when the run that asked has ended."""
     if select.select([sys.stdin], [], [], seconds)[0] and not sys.stdin.read(1):
-        sys.exit("the run that asked has ended")
+        sys.exit("the run that waited has ended")
 
 
 def probe_target(request: dict[str, Any]) -> tuple[bool, str]:
@@ -73,7 +73,7 @@ def probe_http(url: str, status: list[int], contains: str) -> tuple[bool, str]:
     )
     work.start()
     work.join(CONNECT)
-    return seen[0] if seen else (False, f"{url}: no whole answer within {CONNECT:.0f} s")
+    return seen[0] if seen else (False, f"{url}: no complete answer within {CONNECT:.0f} s")
 
 
 def judge_answer(url: str, status: list[int], contains: str) -> tuple[bool, str]:

@@ -126,7 +126,7 @@ def test_a_dead_engine_is_relaunched_when_two_looks_agree(machine: Machine) -> N
     machine.kill_server()
     first = machine.run("cluster.watch", "--once")
     assert first.code == 2, first.output
-    assert "seen once, the next look decides: rank lost" in first.output
+    assert "seen once; the next look decides: rank lost" in first.output
     second = machine.run("cluster.watch", "--once")
     assert second.code == 0, second.output
     assert json.loads(record.read_text())["hash"] == before
@@ -149,7 +149,7 @@ def test_a_frozen_engine_is_relaunched(machine: Machine) -> None:
     frozen = machine.find_server()
     os.kill(frozen, signal.SIGSTOP)
     first = machine.run("cluster.watch", "--once")
-    assert "seen once, the next look decides: wedged" in first.output
+    assert "seen once; the next look decides: wedged" in first.output
     second = machine.run("cluster.watch", "--once")
     assert second.code == 0, second.output
     assert machine.find_server() != frozen
@@ -180,7 +180,7 @@ def test_a_second_failure_waits_and_a_failed_notify_stops_nothing(machine: Machi
     last = machine.run("cluster.watch", "--once")
     assert last.code == 2
     assert "1 relaunch in 6 hours, " in last.output
-    assert "notify: the command false ended with status 1" in first.output
+    assert "notify: the command false exited with status 1" in first.output
 
 
 def test_sigterm_ends_the_watch_cleanly(machine: Machine) -> None:

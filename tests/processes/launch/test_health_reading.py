@@ -284,7 +284,7 @@ def test_an_engine_that_refuses_the_one_token_is_wedged(node: Node, server: Serv
     with opened(node) as (pool, cluster):
         health = judge_health(look_at_cluster(pool, cluster, probe=ProbeUse.ALWAYS))
     assert health.state is HealthState.WEDGED
-    assert health.reason.startswith("a request of one token was answered with 500")
+    assert health.reason.startswith("a one-token request failed with status 500")
 
 
 def test_tokens_of_others_save_the_request(node: Node, server: Server) -> None:

@@ -178,7 +178,7 @@ def test_the_guard_is_not_armed_where_memory_is_too_short_already(
     node: Node, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_guard, "PATIENCE", 0.3)
-    with pytest.raises(CommandError, match="GiB of memory are available; the guard ends ranks"):
+    with pytest.raises(CommandError, match="GiB of memory is available; the guard stops ranks"):
         node.arm(loading=ALWAYS)
     assert node.guard() is None
 

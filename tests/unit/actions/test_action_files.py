@@ -86,7 +86,7 @@ def test_a_file_is_put_in_place_only_if_its_check_accepts_it(tmp_path: Path, hom
     (home / "f").write_text("old")
     _, outcome = _run(tmp_path, _copy(", validate: grep -q old %s"))
     assert outcome.status is Status.FAILED
-    assert outcome.message == f"{home}/f: refused, nothing was changed: exit status 1"
+    assert outcome.message == f"{home}/f: validation failed, nothing was changed: exit status 1"
     assert (home / "f").read_text() == "old"
     _, outcome = _run(tmp_path, _copy(", validate: 'sh -c \"echo $0 is bad >&2; exit 3\" %s'"))
     assert outcome.message.endswith("nothing was changed: it is bad")
@@ -133,7 +133,7 @@ def test_what_could_not_be_brought_back_is_refused(
 def test_a_missing_folder_is_reported_with_a_fix(tmp_path: Path, home: Path) -> None:
     _, outcome = _run(tmp_path, "- name: it\n  copy: {content: x, dest: ~/a/b/f}\n")
     assert outcome.message == f"folder {home}/a/b not found"
-    assert outcome.hint == f"make it first: file: {{path: {home}/a/b, state: directory}}"
+    assert outcome.hint == f"create it first: file: {{path: {home}/a/b, state: directory}}"
 
 
 def test_a_template_is_rendered_with_each_hosts_variables(tmp_path: Path, home: Path) -> None:

@@ -81,7 +81,7 @@ def test_a_refusal_of_the_host_is_reported(tmp_path: Path, calls: Path) -> None:
     program.write_text("#!/bin/sh\necho usermod: Permission denied. >&2\nexit 1\n")
     outcome = _run(tmp_path, _user(OUT))
     assert outcome.message == "usermod: Permission denied."
-    assert outcome.hint == "to do it as root, write become: true"
+    assert outcome.hint == "to do it as root, set become: true"
 
 
 @pytest.mark.parametrize(

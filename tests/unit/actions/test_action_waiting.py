@@ -112,7 +112,7 @@ def test_a_wait_ends_when_its_input_ends(free_port: int) -> None:
     channel.send(command.stdin)
     channel.end_input()
     assert channel.finish(50).returncode == 1  # it would wait for 60 s
-    assert "the run that asked has ended" in channel.stderr
+    assert "the run that waited has ended" in channel.stderr
 
 
 def test_pause_waits_once_for_all_hosts(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ RECORD: dict[str, Any] = {  # of a start before the last boot
     "roles": {"serve": {"pid": 1, "began": 1, "script": "vllm-serve.sh"}},
     "about": {"hosts": ["spark-1"], "port": 1, "served_name": "m", "recipe": "r"},
 }
-LOST = "rank lost: rank 0 on spark-1 is lost: spark-1 was restarted after cluster.up"
+LOST = "rank lost: rank 0 on spark-1 is lost: spark-1 was rebooted after cluster.up"
 
 
 @pytest.fixture

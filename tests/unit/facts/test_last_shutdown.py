@@ -1,4 +1,4 @@
-"""The end of a boot: a shutdown, or a machine that went off; with texts as the tools print."""
+"""The end of a boot: a shutdown, or a machine that went down; with texts as the tools print."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_shutdown_differs_from_a_machine_that_went_off(
 def test_the_end_of_the_journal_has_the_cause(line: str, cause: str) -> None:
     found = parse_last_shutdown(f"{AT} spark-01 {line}\n", "")
     assert (found.at, found.cause) == (AT, cause)
-    assert str(found).startswith("it went off at ")
+    assert str(found).startswith("it went down at ")
     assert str(found).endswith(f": {cause}" if cause else str(found)[-8:])
 
 

@@ -96,8 +96,8 @@ def _choose(*, nodes: int, copies: int, ray: bool) -> str:
 
 
 def test_auto_takes_for_copies_what_keeps_the_others_serving() -> None:
-    assert _choose(nodes=2, copies=2, ray=True).startswith("executor mp (auto: of copies")
-    assert _choose(nodes=2, copies=2, ray=False).startswith("executor mp (auto: of copies")
+    assert _choose(nodes=2, copies=2, ray=True).startswith("executor mp (auto: each copy")
+    assert _choose(nodes=2, copies=2, ray=False).startswith("executor mp (auto: each copy")
     assert _choose(nodes=4, copies=2, ray=True) == (
         "executor ray (auto: copies of several hosts need Ray)"
     )
@@ -164,4 +164,4 @@ def test_a_copy_that_gives_no_token_is_wedged_and_named() -> None:
     assert "a request of one token to copy 1 got no answer within 30 s" in health.reason
     assert (health.rank, health.host) == (1, "spark-2")
     fine = judge_health(replace(look(), probe=ProbeLook(status=200, copy=0)))
-    assert "each copy a request of one token" in fine.reason
+    assert "each copy answers a one-token request" in fine.reason

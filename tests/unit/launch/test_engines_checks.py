@@ -52,7 +52,7 @@ def test_the_gpu_that_a_reload_of_systemd_removes_is_reported() -> None:
         (_recorded("docker-version.bad-permission-denied.txt"), "usermod -aG docker"),
         ("docker is not installed", "apt-get install -y docker"),
         ("Cannot connect to the Docker daemon at unix:///var/run/docker.sock.", "systemctl start"),
-        ("docker info does not answer within 30 s", "on that host: docker info"),
+        ("docker info did not answer within 30 s", "on that host: docker info"),
     ],
 )
 def test_a_daemon_that_does_not_answer_is_named_with_what_to_do(error: str, fix: str) -> None:

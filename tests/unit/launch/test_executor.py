@@ -37,15 +37,15 @@ def test_ray_is_the_default_and_one_rank_needs_neither() -> None:
 
 
 def test_auto_prefers_mp_and_says_why() -> None:
-    assert _auto(PROBE, PROBE).startswith("executor mp (auto: every vLLM has --nnodes; ")
-    assert _auto(PROBE, BARE).startswith("executor mp (auto: every vLLM has --nnodes; ")
+    assert _auto(PROBE, PROBE).startswith("executor mp (auto: every host's vLLM has --nnodes; ")
+    assert _auto(PROBE, BARE).startswith("executor mp (auto: every host's vLLM has --nnodes; ")
 
 
 def test_auto_takes_ray_where_a_vllm_is_too_old_for_mp() -> None:
     old = replace(PROBE, nodes=False)
-    assert _auto(PROBE, old) == "executor ray (auto: no vLLM with --nnodes on spark-2)"
+    assert _auto(PROBE, old) == "executor ray (auto: vLLM without --nnodes on spark-2)"
     neither = _auto(PROBE, replace(BARE, nodes=False))
-    assert "neither Ray on spark-2 nor vLLM with --nnodes on spark-2" in neither
+    assert "no Ray on spark-2, vLLM without --nnodes on spark-2" in neither
 
 
 def test_auto_waits_until_the_image_was_inspected() -> None:

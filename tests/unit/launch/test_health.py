@@ -189,7 +189,7 @@ def test_a_node_that_ray_has_lost_is_a_lost_rank() -> None:
     health = judge_health(seen)
     assert health.state is HealthState.RANK_LOST
     assert health.host == "spark-02"
-    assert "Ray no longer has the node spark-02 (10.0.0.2)" in health.reason
+    assert "Ray no longer lists spark-02 (node 10.0.0.2)" in health.reason
     assert judge_health(replace(seen, nodes=None)).state is HealthState.SERVING  # not asked
 
 
@@ -199,7 +199,7 @@ def test_a_host_that_was_restarted_has_lost_its_rank(executor: str, rank: int) -
     changed = {"rebooted": True, "roles": roles, "processes": (), "gpu": ()}
     health = judge_health(look(executor, {rank: changed}))
     assert health.state is HealthState.RANK_LOST
-    assert f"{NAMES[rank]} was restarted after cluster.up" in health.reason
+    assert f"{NAMES[rank]} was rebooted after cluster.up" in health.reason
 
 
 def test_the_guard_is_the_cause_of_what_it_ended() -> None:
@@ -463,8 +463,8 @@ IDLING = "INFO 11-29 00:11:50 [loggers.py:1] Engine 000: Running: 0 reqs, Waitin
     ("clean", "line", "at", "says"),
     [
         (False, LOADED, OFF - 5, "under load (3 requests ran), without a shutdown"),
-        (False, LOADED, OFF - 500, "it went off at"),
-        (False, IDLING, OFF - 5, "it went off at"),
+        (False, LOADED, OFF - 500, "it went down at"),
+        (False, IDLING, OFF - 5, "it went down at"),
         (True, LOADED, OFF - 5, "it was shut down at"),
         (None, LOADED, OFF - 5, "nothing was started there since"),
     ],

@@ -129,7 +129,7 @@ def test_a_command_gets_the_event_on_its_input(tmp_path: Path) -> None:
 def test_a_command_that_fails_or_is_missing_is_only_a_line() -> None:
     failing = NotifySettings(command=(sys.executable, "-c", "raise SystemExit(3)"))
     assert send_event(failing, EVENT, "desk") == (
-        f"the command {sys.executable} ended with status 3",
+        f"the command {sys.executable} exited with status 3",
     )
     (line,) = send_event(NotifySettings(command=("/nonexistent",)), EVENT, "desk")
     assert line == "the command /nonexistent could not be started: No such file or directory"
@@ -144,7 +144,7 @@ def test_a_command_has_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(subprocess, "run", run)
     (line,) = send_event(NotifySettings(command=("slow",)), EVENT, "desk")
-    assert line == "the command slow did not end within 10 s"
+    assert line == "the command slow did not finish within 10 s"
     assert limits == [10.0]
 
 

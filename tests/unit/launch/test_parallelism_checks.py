@@ -96,7 +96,7 @@ def test_a_cut_block_is_refused_with_numbers_source_and_what_to_type() -> None:
 def test_a_version_that_may_be_newer_than_what_is_known_is_only_warned_of(vllm: str) -> None:
     verdict = _judged(8, vllm=vllm, **BLOCKS)["model.blocks"]
     assert verdict.severity is Severity.WARNING
-    assert "may take it" in verdict.seen
+    assert "may accept it" in verdict.seen
 
 
 def test_whole_blocks_are_reported_and_models_without_blocks_are_not() -> None:

@@ -120,7 +120,7 @@ def _chat(url: str, *, stream: bool, most: int = 1 << 20, timeout: float = LIMIT
 def test_a_chat_answer_that_comes_byte_by_byte_is_given_up(slow: str) -> None:
     reply = _chat(slow, stream=False, timeout=PATIENCE)
     assert (reply["status"], reply["events"]) == (0, [])
-    assert reply["content"].startswith("no whole answer within")
+    assert reply["content"].startswith("no complete answer within")
 
 
 def test_a_stream_of_events_has_one_time_limit() -> None:
@@ -204,4 +204,4 @@ def test_a_wait_for_a_url_that_answers_byte_by_byte_goes_on(
     monkeypatch.setattr(wait, "CONNECT", PATIENCE)
     with serve_answer(*ANSWERS["header"]) as url:
         answer = call_bounded(lambda: wait.probe_http(url, [200], ""))
-    assert answer == (False, f"{url}: no whole answer within 0 s")
+    assert answer == (False, f"{url}: no complete answer within 0 s")

@@ -86,7 +86,7 @@ def test_a_table_is_not_garbled() -> None:
 def test_two_right_answers_agree_in_any_words() -> None:
     assert correctness.check_repeated_answer(PRODUCT, RIGHT, RIGHT).seen == "the same answer twice"
     other = correctness.check_repeated_answer(PRODUCT, RIGHT, but(content="204."))
-    assert (other.passed, other.seen) == (True, "both correct, in other words")
+    assert (other.passed, other.seen) == (True, "both correct, worded differently")
 
 
 def test_two_answers_that_differ_are_a_sign_of_ranks_that_disagree() -> None:
@@ -99,8 +99,8 @@ def test_two_answers_that_differ_are_a_sign_of_ranks_that_disagree() -> None:
 @pytest.mark.parametrize(
     ("fields", "seen"),
     [
-        ({"ended": False}, "no [DONE] at its end"),
-        ({"tokens": None}, "no usage at its end"),
+        ({"ended": False}, "no [DONE] at the end"),
+        ({"tokens": None}, "no usage at the end"),
         ({"chunks": 1}, "all 4 tokens in one part"),
         ({"content": "205"}, "'205'"),
     ],

@@ -23,7 +23,9 @@ from sparkfleet.vllm.metrics import Sample
 
 OK = 200
 RELAUNCH = "start all ranks again: {task:cluster.up}"
-COOL = "if it goes off again, check its cooling and power supply, and set gpu_clock_max: 2150"
+COOL = (
+    "if the host goes down again, check its cooling and power supply, and set gpu_clock_max: 2150"
+)
 WAIT = "wait: {task:cluster.status} --watch"
 START = "start it: {task:cluster.up}"
 RESOLVE = "roll it back and start again: {task:cluster.up}; or stop everything: {task:cluster.down}"
@@ -54,8 +56,8 @@ def _describe_serving(look: HealthLook, *, answered: bool) -> str:
     copies = f"{look.about.dp} copies, " if look.about.dp > 1 else ""
     text = f"{copies}{count} rank{'s' if count > 1 else ''}, /health answers"
     if copies and answered:
-        return f"{text}, and so does each copy a request of one token"
-    return f"{text}, and so does a request of one token" if answered else text
+        return f"{text}, and each copy answers a one-token request"
+    return f"{text}, and a one-token request succeeds" if answered else text
 
 
 def _check_unreached(look: HealthLook) -> ClusterHealth | None:
@@ -71,8 +73,8 @@ def _check_unreached(look: HealthLook) -> ClusterHealth | None:
             fix = f"look at the host: {{task:hosts.check}} --limit {name}"
             return ClusterHealth(state=HealthState.UNKNOWN, reason=reason, host=name, fix=fix)
         if name not in look.hosts:
-            reason = f"{name} has rank {look.ranks.index(name)}, and is not one of the hosts asked"
-            fix = "leave --limit out, or add the host to the inventory"
+            reason = f"{name} has rank {look.ranks.index(name)}, but was not queried"
+            fix = "omit --limit, or add the host to the inventory"
             return ClusterHealth(state=HealthState.UNKNOWN, reason=reason, host=name, fix=fix)
     return None
 
@@ -162,7 +164,7 @@ def _check_endpoint(look: HealthLook) -> ClusterHealth | None:
         else f"{where} gave no answer within {endpoint.limit:.0f} s: {endpoint.error}"
     )
     if _is_loading(look, head):
-        reason = f"the ranks of an interrupted run load; {reason}"
+        reason = f"the ranks of an interrupted run are still loading; {reason}"
         return ClusterHealth(state=HealthState.STARTING, reason=reason, rank=0, fix=WAIT)
     return _build_wedged(reason, 0)
 
@@ -180,9 +182,9 @@ def _check_probe(look: HealthLook) -> ClusterHealth | None:
         return None
     whom = "" if probe.copy is None else f" to copy {probe.copy}"
     reason = (
-        f"a request of one token{whom} was answered with {probe.status}: {probe.error}"
+        f"a one-token request{whom} failed with status {probe.status}: {probe.error}"
         if probe.status
-        else f"a request of one token{whom} got no answer within {probe.limit:.0f} s: {probe.error}"
+        else f"a one-token request{whom} got no answer within {probe.limit:.0f} s: {probe.error}"
     )
     rank = (probe.copy or 0) * look.copy_size
     return replace(_build_wedged(reason, rank), probed=True)
@@ -194,7 +196,9 @@ def _check_progress(look: HealthLook) -> ClusterHealth | None:
     if stalled is None or _is_compiling(look):
         return None
     seconds, requests = stalled
-    return _build_wedged(f"no token for {seconds:.0f} s, while {requests} requests run or wait", 0)
+    return _build_wedged(
+        f"no token for {seconds:.0f} s while {requests} requests are running or waiting", 0
+    )
 
 
 def _find_stall(look: HealthLook) -> tuple[float, int] | None:
@@ -225,9 +229,12 @@ def _find_degradations(look: HealthLook, name: str) -> Iterator[tuple[str, str]]
     """Yield why the deployment on a host works less well than it should, and what to do."""
     seen = look.hosts[name]
     if seen.interrupted and seen.progress:
-        yield f"it serves, and a run was interrupted after {seen.progress.step} on {name}", RESOLVE
+        yield (
+            f"the cluster serves, but a run was interrupted after {seen.progress.step} on {name}",
+            RESOLVE,
+        )
     if down := [rail for rail, carrier in seen.rails.items() if not carrier]:
-        text = f"{', '.join(down)} of {name} has no carrier: the cable or the other end"
+        text = f"no carrier on {', '.join(down)} of {name} (cable or far end)"
         yield text, "check the cable, then: {task:links.verify}"
     if seen.gpu is None and seen.gpu_error:
         text = f"nvidia-smi on {name} does not list the processes on the GPU: {seen.gpu_error}"

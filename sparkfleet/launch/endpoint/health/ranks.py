@@ -74,7 +74,7 @@ def _find_rank_problems(look: HealthLook, name: str, seen: HostLook) -> Iterator
         yield f"no deployment is recorded on {name}"
         return
     if seen.rebooted:
-        text = f"{name} was restarted after cluster.up; nothing was started there since"
+        text = f"{name} was rebooted after cluster.up; nothing has been started there since"
         yield f"{text}{describe_last_shutdown(look, seen)}"
     if seen.hash != (_find_wanted_hash(look) or seen.hash):
         yield f"{name} runs another deployment ({seen.hash})"
@@ -83,7 +83,7 @@ def _find_rank_problems(look: HealthLook, name: str, seen: HostLook) -> Iterator
     yield from _find_missing_processes(look, name, seen)
     node = look.about.ray_nodes.get(name)
     if look.nodes is not None and node is not None and node not in look.nodes:
-        yield f"Ray no longer has the node {name} ({node})"
+        yield f"Ray no longer lists {name} (node {node})"
 
 
 def describe_last_shutdown(look: HealthLook, seen: HostLook) -> str:

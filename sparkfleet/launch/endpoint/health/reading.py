@@ -54,7 +54,7 @@ def look_at_cluster(
 
     Without `ray`, Ray's nodes are not asked for, which takes seconds of the head's CPU.
     """
-    show(f"looking at {', '.join(host.name for host in cluster.hosts)}, {HOST_LIMIT:.0f} s at most")
+    show(f"checking {', '.join(host.name for host in cluster.hosts)}, {HOST_LIMIT:.0f} s at most")
     answers = pool.map(
         lambda connection: look_at_host(connection, settings(connection.host), cluster.name),
         cluster.hosts,

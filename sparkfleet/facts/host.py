@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparkfleet.remote.connection import Connection
 
 GPU_FIELDS = "name,uuid,driver_version,compute_cap,memory.total,memory.used,clocks.sm"
-GPU_QUERY = f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv"  # as onhost/facts.py runs it
+GPU_QUERY = f"nvidia-smi --query-gpu={GPU_FIELDS} --format=csv"  # as onhost/host/facts.py runs it
 GPU_TABLE = "nvidia-smi"
 GPU_PROCESSES = "nvidia-smi --query-compute-apps=pid,process_name,used_memory --format=csv"
 NCCL_FILES = ("/etc/nccl.conf", "~/.nccl.conf")
@@ -95,7 +95,7 @@ def gather_facts(
     files: Collection[str] = (),
     fabric: bool = True,
 ) -> HostFacts:
-    """Read the facts of the host behind `link` in one round trip, as its user, without sudo.
+    """Read the facts of the host behind `connection` in one round trip, as its user, without sudo.
 
     `ports` are those whose holders are looked up, `files` are read for `HostFacts.read`. Raises
     UnreachableError and CommandError.
@@ -110,7 +110,7 @@ def gather_facts(
 
 
 def parse_facts(host_name: str, raw: Mapping[str, Any]) -> HostFacts:
-    """Return the facts in `raw`, the answer of the program `onhost/facts.py`.
+    """Return the facts in `raw`, the answer of the program `onhost/host/facts.py`.
 
     What could not be read is absent: None, or empty; `HostFacts.read` says why.
     """

@@ -1,7 +1,7 @@
-"""The end of the boot before the present one: a shutdown, or a machine that went off; pure.
+"""The end of the boot before the present one: a shutdown, or a machine that went down; pure.
 
 A clean end has a ``shutdown`` before the ``reboot`` in wtmp, and the journal's last lines are
-systemd's. A machine that goes off from heat or for lack of power writes nothing at all:
+systemd's. A machine that powers off from heat or for lack of power writes nothing at all:
 https://access.redhat.com/articles/2642741,
 https://github.com/tonyd2wild/DeepSeek-v4-Flash-Vision-Exp-DSpark-1M-NVFP4-KV-2x-DGX-Spark/issues/31
 """

@@ -30,8 +30,7 @@ def parse_desktop_processes(table: str) -> tuple[GpuProcess, ...]:
 def has_persistent_ipc(readings: Readings) -> bool | None:
     """Whether semaphores and shared memory of this user outlive its last login.
 
-    None where no logind runs, which would remove them (``RemoveIPC=yes`` is its default; facts,
-    row 47).
+    None where no logind runs, which would remove them (``RemoveIPC=yes`` is its default).
     """
     if readings.read(USERS).lack is not None:
         return None

@@ -33,7 +33,7 @@ class Reading:
 
 
 class Readings:
-    """The answer of the program `onhost/facts.py`; every accessor is total."""
+    """The answer of the program `onhost/host/facts.py`; every accessor is total."""
 
     def __init__(self, raw: Mapping[str, Mapping[str, str]]) -> None:
         self._raw = raw

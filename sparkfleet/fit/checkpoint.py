@@ -1,4 +1,4 @@
-"""A model from what the program `onhost/shape.py`, or a reader here, saw of its folder; pure."""
+"""A model as `onhost/weights/shape.py`, or a reader here, saw it in its folder; pure."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def _estimate_weights(
 
 
 def parse_tensor_rows(rows: Sequence[Sequence[Any]]) -> tuple[TensorGroup, ...]:
-    """Return rows of `onhost/shape.py` as values."""
+    """Return rows of `onhost/weights/shape.py` as values."""
     return tuple(
         TensorGroup(
             name=name, dtype=dtype, dimensions=dimensions, count=count, elements=elements, size=size

@@ -1,1 +1,1 @@
-"""Programs that are sent to a host and run there, with `parts`; standard library only."""
+"""Programs that are sent to a host and run there, with `shared`; standard library only."""

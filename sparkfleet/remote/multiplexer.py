@@ -1,6 +1,6 @@
 """On-host programs over one channel: a stream each, which behaves like a channel.
 
-`onhost/multiplexer.py` runs at the other end and says what goes over the wire. A program costs no
+`onhost/transport/multiplexer.py` runs at the other end and defines the protocol. A program costs no
 channel and no start of Python then: 10 ms in place of 21 on a lab host.
 
 Heartbeats keep it alive. The other end ends after `SILENCE` without one, and so gives up the locks
@@ -52,7 +52,7 @@ class NotStartedError(Exception):
 
 
 class MultiplexerClient:
-    """The programs of one host; `channel` leads to `onhost/multiplexer.py` there."""
+    """The programs of one host; `channel` leads to `onhost/transport/multiplexer.py`."""
 
     def __init__(self, channel: Channel) -> None:
         self._channel = channel

@@ -1,4 +1,4 @@
-"""The one way to open a link: SSH, or this machine."""
+"""The one way to open a connection: SSH, or this machine."""
 
 from __future__ import annotations
 

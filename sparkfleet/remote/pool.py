@@ -41,7 +41,7 @@ def _say_nothing(_host: Host) -> AbstractContextManager[None]:
 
 
 class ConnectionPool:
-    """Links to hosts, opened when first needed and kept for the whole run."""
+    """Connections to hosts, opened when first needed and kept for the whole run."""
 
     def __init__(
         self, open_connection: Callable[[Host], Connection], *, forks: int = DEFAULT_FORKS
@@ -59,7 +59,7 @@ class ConnectionPool:
         self.close()
 
     def connect(self, host: Host) -> Connection:
-        """Return the link to `host`, opening it the first time; raises UnreachableError.
+        """Return the connection to `host`, opening it the first time; raises UnreachableError.
 
         It is opened in the context that `on_connect` returns for the host.
         """
@@ -123,7 +123,7 @@ class ConnectionPool:
             connection.resume()
 
     def close(self) -> None:
-        """Close every link; commands that still run see their input end."""
+        """Close every connection; commands that still run see their input end."""
         self._threads.shutdown(wait=True, cancel_futures=True)
         for connection in self._connections.values():
             connection.close()

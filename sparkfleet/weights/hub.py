@@ -1,7 +1,7 @@
 """The files of a model on the Hub at one commit, and access to them, through `huggingface_hub`.
 
-The Hub is asked as little as can be: a manifest at a commit never changes, so it is asked for once
-and kept, and in offline mode only kept manifests count.
+The Hub is queried as little as possible: a manifest at a commit never changes, so it is fetched
+once and kept, and in offline mode only kept manifests count.
 """
 
 from __future__ import annotations
@@ -59,11 +59,11 @@ KINDS = {SHA256: "sha256", GIT: "git_sha1"}  # by the digits of an ETag
 
 
 class HubError(InputError):
-    """A model cannot be had from the Hub: not found, not granted, or no connection."""
+    """A model is not available from the Hub: not found, no access, or no connection."""
 
 
 def is_offline() -> bool:
-    """Say whether the user's environment forbids to ask the Hub: HF_HUB_OFFLINE."""
+    """Return whether the user's environment forbids queries to the Hub: HF_HUB_OFFLINE."""
     return bool(constants.HF_HUB_OFFLINE)
 
 

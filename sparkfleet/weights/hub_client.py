@@ -54,7 +54,7 @@ def _limit_session() -> None:
 
 
 def _limit_answer(response: Any) -> None:
-    """Bound the length of `response`; raise HubAnswerError for one that is packed unasked."""
+    """Bound the length of `response`; raise HubAnswerError for an unrequested encoding."""
     encoding = response.headers.get("Content-Encoding", "")
     if encoding.lower() not in PLAIN:
         raise HubAnswerError(f"answered in an encoding that was not requested: {encoding[:20]!r}")

@@ -48,7 +48,7 @@ def http_status(error: BaseException | None) -> int | None:
 def parse_retry_after(error: BaseException) -> int:
     """Return the seconds after which a busy Hub wants to be asked again; 0 where it says none.
 
-    The Hub's limits of requests stand in ``RateLimit: "api";r=0;t=55``: r are left, in t s all.
+    The Hub's rate limit is in ``RateLimit: "api";r=0;t=55``: r are left, in t s all.
     """
     response = getattr(error, "response", None)
     headers = {} if response is None else response.headers
@@ -59,7 +59,7 @@ def parse_retry_after(error: BaseException) -> int:
 
 
 def explain_hub_error(error: Exception, name: str, *, has_token: bool) -> Explanation:
-    """Return why `error` of the client keeps us from repository `name`."""
+    """Return why repository `name` cannot be read, by the `error` of the client."""
     response = getattr(error, "response", None)
     if response is None:
         way = f" through the proxy {find_proxy()}" if find_proxy() else ""

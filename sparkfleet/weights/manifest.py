@@ -1,4 +1,4 @@
-"""Exactly which bytes a model is: its files, their sizes and their hashes."""
+"""The exact bytes of a model: its files, their sizes and their hashes."""
 
 from __future__ import annotations
 
@@ -94,12 +94,12 @@ HashingCallback = Callable[[int, int], None]
 
 
 def dump_manifest(manifest: Manifest) -> str:
-    """Return `manifest` as the text that `parse` reads back."""
+    """Return `manifest` as the text that `parse_manifest` reads back."""
     return json.dumps(asdict(manifest), indent=1) + "\n"
 
 
 def parse_manifest(text: str) -> Manifest:
-    """Return the manifest that `text` is; raises ValueError if it is none."""
+    """Return the manifest in `text`; raises ValueError if there is none."""
     try:
         tree = parse_json(text)
         files = tuple(ModelFile(**file) for file in tree.pop("files"))
@@ -173,7 +173,7 @@ def _find_unfinished_downloads(path: Path) -> Iterator[Path]:
 
 
 def _check_shard_numbers(path: Path, names: Collection[str]) -> None:
-    """Refuse files that count themselves (``-00001-of-00002``) with gaps, where no index does."""
+    """Refuse numbered files (``-00001-of-00002``) with gaps, unless an index lists them."""
     listed = {PurePosixPath(name).parent for name in names if name.endswith(INDEX)}
     loose = (name for name in names if PurePosixPath(name).parent not in listed)
     sets = Counter(match.group("set", "count") for match in map(NUMBERED.fullmatch, loose) if match)

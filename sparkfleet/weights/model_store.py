@@ -49,7 +49,7 @@ class RemovalResult:
 
 
 def list_stored_models(connection: Connection, root: str) -> tuple[StoredModel, ...]:
-    """Return the models below `root` on the host of `link`."""
+    """Return the models below `root` on the host of `connection`."""
     return connection.query("weights/store", {"root": root, "do": "list"}, _parse_models)
 
 

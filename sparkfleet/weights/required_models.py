@@ -56,7 +56,7 @@ class RequiredModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedModel:
-    """A want made exact: its manifest, and where its bytes come from if no host has them.
+    """A required model made exact: its manifest, and where its bytes come from if no host has them.
 
     Without a `source`, in offline mode, only hosts that have them can give them.
     """
@@ -86,7 +86,8 @@ def resolve_required_models(
 ) -> tuple[ResolvedModel, ...]:
     """Return what the settings of the head ask for, made exact; asks the Hub once for each.
 
-    Raises as `stock` does, and InventoryError where this machine is to send what it has not.
+    Raises as `resolve_model` does, and InventoryError where this machine must send a model that
+    it does not have.
     """
     offline = bool(settings.value("weights_offline")) or hub.is_offline()
     away = next(
@@ -112,7 +113,7 @@ def resolve_required_models(
 
 
 def _check_has_weights(model: Manifest, settings: Settings) -> None:
-    """Raise InventoryError for a model of which only the small files are there, or chosen."""
+    """Raise InventoryError for a model of which only the small files exist or were selected."""
     if not any(file.path.endswith(WEIGHT_SUFFIXES) for file in model.files):
         allowed = ", ".join(str(text) for text in settings.value("weights_allow") or ())
         raise InventoryError(
@@ -124,7 +125,7 @@ def _check_has_weights(model: Manifest, settings: Settings) -> None:
 
 
 def _check_no_overlap(models: Iterable[ResolvedModel]) -> None:
-    """Raise InventoryError for two files that would stand in one place."""
+    """Raise InventoryError for two files that would have the same path."""
     hashes: dict[str, str] = {}
     for location in (
         location for model in models for location in layout.list_file_locations(model.manifest)
@@ -138,7 +139,7 @@ def _check_no_overlap(models: Iterable[ResolvedModel]) -> None:
 
 
 def _parse_model_reference(text: str) -> RequiredModel:
-    """Return the want that ``ORG/NAME@COMMIT`` or a path is."""
+    """Return the model that ``ORG/NAME@COMMIT`` or a path names."""
     if text.startswith(("/", "~", "./", "../")):
         folder = expand_home(text)
         return RequiredModel(name=folder.absolute().name, folder=folder)
@@ -147,7 +148,7 @@ def _parse_model_reference(text: str) -> RequiredModel:
 
 
 def _parse_file_reference(text: str) -> RequiredModel:
-    """Return the want that ``ORG/NAME@COMMIT:FILE`` or the path of a file is.
+    """Return the file that ``ORG/NAME@COMMIT:FILE`` or a path names.
 
     Raises InventoryError for an address, from which a browser or wget would get it.
     """
@@ -164,7 +165,7 @@ def _parse_file_reference(text: str) -> RequiredModel:
 def resolve_model(
     required: RequiredModel, *, offline: bool = False, progress: HashingCallback = ignore_hashing
 ) -> ResolvedModel:
-    """Return the manifest of `want` and its source; asks the Hub, or hashes a local folder.
+    """Return the manifest of `required` and its source; asks the Hub, or hashes a local folder.
 
     Raises InventoryError for a folder that is not there, HubError, InputError.
     """

@@ -17,7 +17,7 @@ STAGE = "stage it: {task:weights.stage}"
 FAT_LIMIT = 2**32 - 1  # bytes of a file on FAT
 NO_LINKS = ("vfat", "msdos", "exfat")
 READ_ONLY = ", mounted read-only"
-A_LINK = ", a link to "  # as onhost/storage.py says it
+A_LINK = ", a link to "  # as onhost/weights/storage.py says it
 NAMED = 3  # paths that one verdict names at most
 
 FIXES = {
@@ -126,7 +126,7 @@ def _check_revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verd
 
 
 def check_storage(inspection: Inspection, space: RequiredSpace) -> Iterator[Verdict]:
-    """Yield what keeps a host from giving `room`."""
+    """Yield what prevents a host from holding the files of `space`."""
     storage = inspection.storage
     if not storage.folder or not storage.writable:
         yield error(

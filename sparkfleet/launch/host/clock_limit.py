@@ -1,9 +1,9 @@
 """An upper limit for the clock of a host's GPU, and its undo: `nvidia-smi -lgc` and `-rgc`.
 
-For a Spark that goes off under load: ``sudo nvidia-smi -lgc 200,2150``, which lasts until the next
-boot (https://github.com/eugr/spark-vllm-docker, known issues). Another report: 91 to 65 degrees
-with ``-lgc 0,2100`` (https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1358). nvidia-smi
-does not show a limit, so the host keeps a record of the last one.
+For a Spark that powers off under load: ``sudo nvidia-smi -lgc 200,2150``, which lasts until the
+next boot (https://github.com/eugr/spark-vllm-docker, known issues). Another report: 91 to 65
+degrees with ``-lgc 0,2100`` (https://github.com/NVIDIA/open-gpu-kernel-modules/issues/1358).
+nvidia-smi does not show a limit, so the host keeps a record of the last one.
 """
 
 from __future__ import annotations

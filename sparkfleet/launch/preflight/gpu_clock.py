@@ -1,6 +1,6 @@
 """The GPU's clock under load: one that is latched low slows everything and shows nowhere else.
 
-Source: Blackwellboy/model-serving-minefield PR#55 (below 1 GHz; cured by disconnecting the power).
+Source: Blackwellboy/model-serving-minefield PR#55 (below 1 GHz; fixed by disconnecting the power).
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def measure_rates(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ensemble:
-    """The program `onhost/bandwidth.py` on all hosts; of a step no host is twice on one side."""
+    """The program `fabric/bandwidth` on all hosts; in a step no host is twice on one side."""
 
     pool: ConnectionPool
     running: Mapping[str, Session[bool]]

@@ -273,7 +273,7 @@ def _report_lossy(ping: Ping, small: Mapping[str, Any], large: Mapping[str, Any]
     """Report a link that loses packets, also where no large one came back.
 
     A link that loses small packets can lose every large one by chance, so it says nothing about
-    the MTU before the loss is cured.
+    the MTU before the loss is fixed.
     """
     fix = "reseat the cable at both ends; behind a switch, check its port counters"
     if large["received"] == 0:

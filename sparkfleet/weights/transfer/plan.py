@@ -31,7 +31,7 @@ class TransferPlan:
 def plan_transfers(
     models: Sequence[ResolvedModel], by_host: Mapping[str, Sequence[Inspection]], strategy: Strategy
 ) -> tuple[TransferPlan, ...]:
-    """Return an order for each of `stocks`, of which each host of `seen` has an inspection.
+    """Return the transfer of each of `models`; `by_host` has an inspection of each on every host.
 
     A host must have room for all of them together.
     """
@@ -60,7 +60,7 @@ def check_supply(transfer: TransferPlan, shared: Shared) -> None:
 
 
 def find_suppliers(transfer: TransferPlan, shared: Shared) -> Mapping[str, tuple[str, ...]]:
-    """Return from whom each host would get what it lacks, as a person reads it."""
+    """Return the senders of what each host lacks, as text for people."""
     if not transfer.plans:  # no host answered
         return {}
     suppliers: dict[str, list[str]] = {name: [] for name in transfer.plans}

@@ -29,7 +29,7 @@ Shared = Callable[[str, str], Ends | None]
 
 
 def share_no_address(_sender: str, _receiver: str) -> None:
-    """Let no two hosts share an address, so that each gets everything from outside."""
+    """Share no address between hosts, so that each gets everything from outside."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -27,7 +27,7 @@ def ignore_progress(_: Mapping[str, int]) -> None:
 
 
 class ProgramSession:
-    """A running on-host program; it starts at once, also where its request comes later (`ask`).
+    """A running on-host program; it starts at once, even if its request is sent later.
 
     It has a channel of its own for what it is sent, unless that is `little`.
     """

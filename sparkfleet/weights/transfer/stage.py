@@ -218,7 +218,7 @@ def verify_weights(
     record: bool = True,
     on_hashed: HashedCallback = ignore_hashed,
 ) -> tuple[Verdict, ...]:
-    """Return the verdicts on what the host of `link` holds; the last is ok if all is complete."""
+    """Return the verdicts on the files of a host; the last is ok if all are complete."""
     inspection = inspect_weights(
         connection, manifest, root, full=full, record=record, on_hashed=on_hashed
     )

@@ -74,7 +74,7 @@ def _check_unreached(look: HealthLook) -> ClusterHealth | None:
             return ClusterHealth(state=HealthState.UNKNOWN, reason=reason, host=name, fix=fix)
         if name not in look.hosts:
             reason = f"{name} has rank {look.ranks.index(name)}, but was not queried"
-            fix = "omit --limit, or add the host to the inventory"
+            fix = "leave out --limit, or add the host to the inventory"
             return ClusterHealth(state=HealthState.UNKNOWN, reason=reason, host=name, fix=fix)
     return None
 

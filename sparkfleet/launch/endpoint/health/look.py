@@ -79,7 +79,7 @@ class HostLook:
 
     `folder` is the cluster's there. `hash` is of the deployment that was started last and not
     stopped since, None if there is none; `rebooted`: the host was restarted after that start,
-    and `last_shutdown` says how it went off, None unless it was.
+    and `last_shutdown` says how it went down, None unless it was.
     `roles` are those of its record. `gpu` are the processes on the GPU, None with `gpu_error` where
     nvidia-smi did not list them. `rails` maps each interface that the ranks use to whether it has a
     carrier. `compilers` are names of running compilers of the deployment. `endpoint` is None on

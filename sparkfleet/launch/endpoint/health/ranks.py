@@ -20,7 +20,7 @@ WORKER = re.compile(r"VLLM::Worker|ray::\w*Worker")
 ENGINE = re.compile(r"VLLM::EngineCore")
 # https://github.com/vllm-project/vllm/blob/main/vllm/v1/metrics/loggers.py writes it every 10 s
 RUNNING = re.compile(r"Running: (\d+) reqs")
-RECENT = 60.0  # s before a host went off in which the log of the head still shows its load
+RECENT = 60.0  # s before a host went down in which the log of the head still shows its load
 
 
 def judge_ranks(look: HealthLook) -> tuple[RankHealth, ...]:
@@ -87,7 +87,7 @@ def _find_rank_problems(look: HealthLook, name: str, seen: HostLook) -> Iterator
 
 
 def describe_last_shutdown(look: HealthLook, seen: HostLook) -> str:
-    """Return how the host went off, and whether under load, as text that goes on; "" if unknown."""
+    """Return how the host went down, and whether under load, to follow a text; "" if unknown."""
     ended = seen.last_shutdown
     if ended is None or not str(ended):
         return ""
@@ -99,7 +99,7 @@ def describe_last_shutdown(look: HealthLook, seen: HostLook) -> str:
 
 
 def went_off_under_load(look: HealthLook, name: str) -> bool:
-    """Return whether a host went off without a shutdown while requests ran."""
+    """Return whether a host went down without a shutdown while requests ran."""
     seen = look.hosts.get(name)
     ended = seen.last_shutdown if seen else None
     return ended is not None and ended.clean is False and bool(_count_last_requests(look, ended.at))

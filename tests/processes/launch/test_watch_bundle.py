@@ -71,7 +71,7 @@ def test_without_compiled_libraries_none_is_in_it() -> None:
 
 def test_an_archive_of_another_hash_is_refused_and_leaves_nothing(tmp_path: Path) -> None:
     request = {"do": "unpack", "folder": str(tmp_path / "app"), "size": 3, "sha256": "0" * 64}
-    assert "another hash" in ask(tmp_path, request, b"abc")["error"]
+    assert "a wrong hash" in ask(tmp_path, request, b"abc")["error"]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -41,7 +41,7 @@ def refused() -> HubError:
     ("name", "value", "expected"),
     [
         ("all_proxy", "socks5://127.0.0.1:9", "SOCKS"),
-        ("https_proxy", "http://proxy.example:3l28", "not an address"),
+        ("https_proxy", "http://proxy.example:3l28", "invalid proxy address"),
         ("SSL_CERT_FILE", "/nowhere.pem", "No such file"),
         ("SSL_CERT_FILE", "/dev/null", "does not work on this machine"),
     ],

@@ -133,7 +133,7 @@ def test_a_degraded_deployment_is_kept_with_a_warning(
         planned = check.plan(made, check.inspect_all(made, made.cluster.hosts).all())
     (note,) = planned.notes
     assert note.level == "warning"
-    assert "enp1s0f0np0 of spark-2 has no carrier" in note.text
+    assert "no carrier on enp1s0f0np0 of spark-2" in note.text
 
 
 def test_without_a_deployment_no_host_is_asked(

@@ -137,7 +137,7 @@ def test_a_cluster_is_one_plain_component(name: str) -> None:
         assert name.isascii()
         assert not name.startswith((".", "-"))
     else:
-        with pytest.raises(RefusedError, match="not a name of a cluster"):
+        with pytest.raises(RefusedError, match="not a valid cluster name"):
             paths.cluster_folder("/srv", name)
 
 

@@ -402,7 +402,7 @@ def test_a_rail_without_a_carrier_degrades(executor: str, rank: int) -> None:
     rails = {"enp1s0f0np0": True, "enP2p1s0f0np0": False}
     health = judge_health(look(executor, {rank: {"rails": rails}}))
     assert health.state is HealthState.DEGRADED
-    assert f"enP2p1s0f0np0 of {NAMES[rank]} has no carrier" in health.reason
+    assert f"no carrier on enP2p1s0f0np0 of {NAMES[rank]}" in health.reason
     assert health.works
     assert not health.should_relaunch
 
@@ -466,7 +466,7 @@ IDLING = "INFO 11-29 00:11:50 [loggers.py:1] Engine 000: Running: 0 reqs, Waitin
         (False, LOADED, OFF - 500, "it went down at"),
         (False, IDLING, OFF - 5, "it went down at"),
         (True, LOADED, OFF - 5, "it was shut down at"),
-        (None, LOADED, OFF - 5, "nothing was started there since"),
+        (None, LOADED, OFF - 5, "nothing has been started there since"),
     ],
     ids=["loaded", "long before", "idle", "clean", "unknown"],
 )

@@ -209,7 +209,7 @@ def test_a_model_without_weights_is_refused(server: HubServer, tmp_path: Path, a
     source = str(write(tmp_path / "m", small)) if at == "a folder" else None
     with pytest.raises(InventoryError, match="org/model has no weights") as caught:
         resolve_required_models(settings(vllm_model="org/model", weights_source=source))
-    assert "broken off" in str(caught.value.hint)
+    assert "interrupted download" in str(caught.value.hint)
 
 
 def test_patterns_that_choose_no_weights_are_named(tmp_path: Path) -> None:

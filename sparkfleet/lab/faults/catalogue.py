@@ -163,7 +163,7 @@ FAULTS: Mapping[str, Fault] = {
         repair=effects.set_management("up"),
     ),
     "ssh-dead": Fault(
-        what="sshd is stopped; the host answers pings, and existing sessions continue",
+        what="sshd does not run; the host answers pings, and existing sessions go on",
         inject=same_steps(HostScript(script="kill $(cat /run/sshd.pid)")),
         repair=same_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
     ),

@@ -280,7 +280,7 @@ def _check_expert_adapters(context: RuleContext) -> Iterator[RuleFinding]:
 RULES = (
     Rule(
         id="dtype",
-        why="vLLM exits when it reads the model: it does not support that dtype for this model",
+        why="vLLM exits when it reads the model: it cannot compute the model in that type",
         source="vLLM's config/model.py, _check_valid_dtype; quantization/awq.py and gptq.py of "
         "0.10 to 0.23; vllm-project/vllm#28857",
         find=_check_dtype,

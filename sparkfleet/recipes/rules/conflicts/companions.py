@@ -340,10 +340,7 @@ RULES = (
     ),
     Rule(
         id="async_start",
-        why=(
-            "vLLM exits when it reads its options: asynchronous scheduling is not possible with "
-            "these options"
-        ),
+        why="vLLM exits when it reads its options: they rule out asynchronous scheduling",
         source="vLLM's config/vllm.py and v1/executor, 0.11 to 0.32",
         find=_check_async_start,
     ),

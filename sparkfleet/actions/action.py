@@ -13,7 +13,8 @@ An `Action` works on the cluster as a whole, with one set of arguments. A `HostA
 each host of the play separately, with arguments rendered for that host.
 
 Actions hand results to later actions through `RunState`. Each declares which fields it needs,
-provides and changes; `plan` and `settle` return new values, and the engine stores them.
+provides and changes; `plan` and `settle` return new values, and the engine stores them. What an
+action needs to happen on the hosts first, such as a start before a wait, it declares as `after`.
 """
 
 from __future__ import annotations
@@ -111,6 +112,8 @@ class Action(Generic[A]):
     requires_in_group: ClassVar[tuple[str, ...]] = ()  # further ones for more than one node
     provides: ClassVar[tuple[str, ...]] = ()  # are set once it has run
     updates: ClassVar[tuple[str, ...]] = ()  # may be changed by it
+    # actions that must not follow it in a play that has them
+    after: ClassVar[tuple[str, ...]] = ()
 
     where: Where | None = None  # the task's place in its file
 

@@ -2,12 +2,13 @@
 
 Actions declare the fields of `RunState` that they require and provide. The order is checked when a
 playbook is parsed, again for the tasks that options select, and last before each task runs, since
-a condition may have skipped the task that provides a field.
+a condition may have skipped the task that provides a field. What must happen on the hosts in an
+order, such as a start before a wait for it, is declared as `after`, and checked with the file.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.errors import PlaybookError, Problem, UsageError
 from sparkfleet.playbook import vocabulary
@@ -15,15 +16,25 @@ from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, every_tas
 
 
 def find_order_problems(plays: Sequence[Play], *, nodes: int = 1) -> list[Problem]:
-    """Return a problem for each task that needs a result that no earlier task provides.
+    """Return a problem for each task that comes before one that must run before it.
 
     The state is kept from play to play. A task with a condition counts as if it ran. A rescue can
     use what its block provides; the tasks after a block cannot use what only its rescue provides.
     """
-    return [
+    problems = [
         Problem(message=_explain_order(task, missing), where=task.where, hint=_suggest(missing))
         for task, missing in _find_misplaced_tasks(plays, nodes)
     ]
+    problems += [
+        Problem(
+            message=f"{later} must run before {task.action}",
+            where=task.where,
+            hint=f"move this task below `{later}:`",
+        )
+        for play in plays
+        for task, later in _find_early_tasks(play.tasks)
+    ]
+    return list(dict.fromkeys(problems))
 
 
 def check_selected_order(chosen: Sequence[Play], plays: Sequence[Play], *, nodes: int) -> None:
@@ -111,6 +122,44 @@ def _walk_steps(
         if missing:
             yield step, missing
         provided |= {*action.provides, *missing}  # each missing field is reported once
+
+
+def _find_early_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[tuple[Task, str]]:
+    """Yield each task of a play that comes before one whose action is in its `after`.
+
+    Of the tasks of one list, all must come before it; of those of other blocks, one is enough.
+    """
+    expected = list(_list_expected_tasks(steps))
+    first = {task.action: at for at, task in reversed(list(enumerate(expected)))}
+    yield from _compare_places(expected, first)
+    for siblings in _list_siblings(steps):
+        last = {task.action: at for at, task in enumerate(siblings)}
+        yield from _compare_places(siblings, last)
+
+
+def _compare_places(tasks: Sequence[Task], places: Mapping[str, int]) -> Iterator[tuple[Task, str]]:
+    for at, task in enumerate(tasks):
+        for name in vocabulary.ACTIONS[task.action].after:
+            if places.get(name, at) > at:
+                yield task, name
+
+
+def _list_expected_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
+    """Yield the tasks that run if nothing fails, in the order of the file."""
+    for step in steps:
+        if isinstance(step, Block):
+            yield from _list_expected_tasks((*step.block, *step.always))
+        else:
+            yield step
+
+
+def _list_siblings(steps: Sequence[TaskOrBlock]) -> Iterator[list[Task]]:
+    """Yield the tasks of each list of a play, without those of the blocks in it."""
+    yield [step for step in steps if isinstance(step, Task)]
+    for step in steps:
+        if isinstance(step, Block):
+            for part in (step.block, step.rescue, step.always):
+                yield from _list_siblings(part)
 
 
 def _explain_order(task: Task, missing: Sequence[str]) -> str:

@@ -66,6 +66,7 @@ class CheckCollective(Action[CollectiveArgs]):
     name = "collective"
     requires = ("facts", "surveys", "launch")
     requires_in_group = ("fabric",)
+    after = ("prepare_collective", "gpu_clock")
     args_type = CollectiveArgs
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[CollectiveProof]:

@@ -43,6 +43,7 @@ class Smoke(Action[NoArgs]):
 
     name = "smoke"
     requires = ("launch",)
+    after = ("wait_ready",)
     repeatable = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:

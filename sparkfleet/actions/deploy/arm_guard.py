@@ -26,6 +26,7 @@ class ArmGuard(StartAction[NoArgs]):
 
     name = "arm_guard"
     requires = ("launch",)
+    after = ("replace_deployment",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Arm it before a start, and where it runs with other settings than the inventory's."""

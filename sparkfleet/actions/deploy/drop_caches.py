@@ -23,6 +23,7 @@ class DropCaches(Action[NoArgs]):
 
     name = "drop_caches"
     requires = ("launch",)
+    after = ("replace_deployment",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Empty it where the inventory asks for it."""

@@ -31,6 +31,7 @@ class GpuClockLimit(Action[GpuClockLimitArgs]):
     """
 
     name = "gpu_clock_limit"
+    after = ("gpu_clock",)
     args_type = GpuClockLimitArgs
 
     def inspect(self, run: RunContext, connection: Connection) -> ClockLimit | None:

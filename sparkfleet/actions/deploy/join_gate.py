@@ -28,6 +28,7 @@ class JoinGate(Action[NoArgs]):
 
     name = "join_gate"
     requires = ("launch",)
+    after = ("start_ray",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Watch only if this run has started Ray."""

@@ -22,6 +22,7 @@ class Prewarm(Action[NoArgs]):
 
     name = "prewarm"
     requires = ("launch",)
+    after = ("wait_ready",)
     repeatable = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:

@@ -34,6 +34,7 @@ class Render(Action[NoArgs]):
     name = "render"
     requires = ("facts", "surveys", "weights")
     requires_in_group = ("fabric",)
+    after = ("recover", "health", "preflight", "image")
     provides = ("launch",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:

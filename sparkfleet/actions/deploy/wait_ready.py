@@ -45,6 +45,7 @@ class WaitReady(Action[NoArgs]):
 
     name = "wait_ready"
     requires = ("launch",)
+    after = ("serve",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Watch every host, even if nothing was started: it must still be healthy."""

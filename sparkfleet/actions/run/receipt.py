@@ -51,6 +51,7 @@ class WriteReceipt(Action[NoArgs]):
     name = "receipt"
     requires = ("launch",)
     requires_in_group = ("fabric",)
+    after = ("serve", "wait_ready", "check_logs", "smoke")
     updates = ("replacement",)
 
     def inspect(self, run: RunContext, connection: Connection) -> ReceiptInspection:

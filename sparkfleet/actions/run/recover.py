@@ -36,6 +36,7 @@ class Recover(Action[NoArgs]):
 
     name = "recover"
     requires = ("facts", "surveys")
+    after = ("lock",)
     updates = ("facts", "surveys", "replacement")
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:

@@ -137,6 +137,57 @@ def test_a_group_needs_its_fabric_and_one_node_does_not(tmp_path: Path) -> None:
         check_selected_order(plays, plays, nodes=2)
 
 
+UP = (SHIPPED / "cluster-up.yml").read_text()
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ("serve:", "wait_ready:"),  # one of two `serve:` is not enough
+        ("start_ray: {role: workers}", "join_gate:"),
+        ("smoke:", "receipt:"),
+        ("wait_ready:", "smoke:"),
+        ("leave_gateway:", "replace_deployment:"),
+        ("replace_deployment:", "arm_guard:"),
+        ("health:", "render:"),
+        ("prepare_gpu_clock:", "gpu_clock:"),
+    ],
+)
+def test_a_task_before_what_must_happen_on_the_hosts_first_is_an_error_with_its_place(
+    tmp_path: Path, early: str, late: str
+) -> None:
+    path = tmp_path / "own.yml"
+    places = {f"      {early}": late, f"      {late}": early}
+    lines = [f"      {places[line]}" if line in places else line for line in UP.splitlines()]
+    path.write_text("\n".join(lines))
+    with pytest.raises(PlaybookError) as caught:
+        load_playbook(path)
+    name = early.partition(":")[0]
+    found = [p for p in caught.value.problems if p.message.startswith(f"{name} must run before")]
+    assert late.removesuffix(":") in {problem.message.split()[-1] for problem in found}
+    assert all(problem.where and problem.where.line for problem in found)
+    assert {problem.hint for problem in found} == {f"move this task below `{name}:`"}
+
+
+def test_what_must_come_first_may_be_missing_and_may_be_in_an_included_playbook(
+    tmp_path: Path,
+) -> None:
+    before = "- gather_facts:", "- stage_weights:", "- render:", "- smoke:"
+    assert load_playbook(_write(tmp_path, *before))
+    stop = "- survey:", "- stop_deployment:", "- cluster_up:"
+    assert load_playbook(_write(tmp_path, "- lock:", *stop))
+    assert _problems(_write(tmp_path, *stop)) == ["lock must run before stop_deployment"]
+
+
+def test_tasks_of_a_rescue_are_compared_with_each_other_only(tmp_path: Path) -> None:
+    block = "- block:\n    - survey:\n  rescue:\n    - stop_deployment:"
+    assert load_playbook(_write(tmp_path, block, "- lock:"))
+
+
+def test_every_action_that_must_come_first_exists() -> None:
+    assert {name for action in ACTIONS.values() for name in action.after} <= set(ACTIONS)
+
+
 def test_a_needed_task_that_was_skipped_is_named(tmp_path: Path) -> None:
     text = "- name: Look\n  survey:\n  when: nodes > 5\n- name: Stop\n  stop_deployment:\n"
     with pytest.raises(PlaybookError) as caught:

@@ -9,7 +9,7 @@ from typing import Any
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run.resize import confirm_resize
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.actions.run_state import RunState
+from sparkfleet.actions.run_state import NOTHING, RunState
 from sparkfleet.facts import HostFacts, gather_facts
 from sparkfleet.launch.host import nccl_library
 from sparkfleet.launch.host.survey import Survey, read_ports, survey_host
@@ -40,15 +40,19 @@ class GatherFacts(Action[NoArgs]):
         """Provide the facts, and each host's login user as a variable."""
         facts = {name: pair[0] for name, pair in inspected.items()}
         surveys = {name: pair[1] for name, pair in inspected.items()}
-        change = confirm_resize(run, surveys)
         return Planned(
-            notes=(Note(text=change, level="warning"),) if change else (),
             plans={
                 name: Plan(variables={USER: host_facts.system.user})
                 for name, host_facts in facts.items()
             },
             provided=RunState(facts=facts, surveys=surveys),
         )
+
+    def settle(self, run: RunContext, plans: Mapping[str, Plan]) -> RunState:
+        """Have a change of the size confirmed; raises GateError if it is not."""
+        if change := confirm_resize(run, run.surveys):
+            run.report(Note(text=change, level="warning"))
+        return NOTHING
 
 
 def inspect_host(

@@ -61,7 +61,7 @@ class TaskRunner:
             self.phases.append((task.name, time.monotonic() - began))
 
     def _run(self, task: Task) -> None:
-        with _censor_errors(task):
+        with _place_errors(task):
             concerned, action = self._concerned(task)
             names = tuple(host.name for host in concerned)
             title = self._title(task)
@@ -209,15 +209,17 @@ class TaskRunner:
 
 
 @contextmanager
-def _censor_errors(task: Task) -> Iterator[None]:
-    """Hide the details of an error if the task has no_log."""
+def _place_errors(task: Task) -> Iterator[None]:
+    """Give an error of the playbook the place of `task`; hide its details if that has no_log."""
     try:
         yield
-    except InputError:
-        if not task.no_log:
+    except InputError as error:
+        if task.no_log:
+            message = f"the task {task.name!r} cannot be run; no_log hides the reason"
+            raise PlaybookError(message, where=task.where) from None
+        if not isinstance(error, PlaybookError) or any(p.where for p in error.problems):
             raise
-        message = f"the task {task.name!r} cannot be run; no_log hides the reason"
-        raise PlaybookError(message, where=task.where) from None
+        raise PlaybookError(error.message, where=task.where, hint=error.hint) from error
 
 
 def _unsatisfied_outcome(task: Task, outcome: Outcome) -> Outcome:

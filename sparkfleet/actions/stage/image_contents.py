@@ -66,6 +66,12 @@ def inspect_copied_image(run: RunContext, node: ImageHost, plan: Plan) -> Plan:
     survey = transfer.inspect_images(node)
     host = node.connection.host
     source = planning.find_image_owner(run.surveys)
+    if source is None and survey.image is None:
+        raise CommandError(
+            "no host has the image, so it cannot be copied",
+            host=host.name,
+            hint="add the task `image: {step: obtain}` before this one",
+        )
     if survey.image is None or (
         source and planning.is_different_image(survey.image, run.surveys[source].image)
     ):

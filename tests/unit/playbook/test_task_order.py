@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from sparkfleet.actions.run.survey import SurveyHosts
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import PlaybookError, UsageError
@@ -199,6 +200,21 @@ def test_a_needed_task_that_was_skipped_is_named(tmp_path: Path) -> None:
     assert caught.value.hint == (
         "remove `when` from 'Look', or add the same condition to this task"
     )
+
+
+def test_a_mistake_that_an_action_finds_has_the_place_of_its_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As that of `render` where vllm_executor is auto and no task has inspected the image."""
+
+    def refuse(*_: object) -> None:
+        raise PlaybookError("no image was inspected", hint="add a task")
+
+    monkeypatch.setattr(SurveyHosts, "inspect_all", refuse)
+    with pytest.raises(PlaybookError, match="no image was inspected") as caught:
+        play(tmp_path, "- survey:\n")
+    assert str(caught.value.problems[0].where).endswith("play.yml:3:7")
+    assert caught.value.hint == "add a task"
 
 
 def test_a_skipped_task_needs_nothing(tmp_path: Path) -> None:

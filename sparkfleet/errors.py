@@ -219,6 +219,15 @@ class MixedError(SparkfleetError):
     exit_code = 6
 
 
+def combine_exit_codes(*, failed: bool, unreachable: bool) -> int:
+    """Return the exit code where some hosts failed or did not answer: 0, 2, 4 or 6."""
+    if failed and unreachable:
+        return MixedError.exit_code
+    if unreachable:
+        return UnreachableError.exit_code
+    return HostError.exit_code if failed else 0
+
+
 class LockHeldError(SparkfleetError):
     """Another run holds the cluster."""
 

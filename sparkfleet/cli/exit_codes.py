@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from sparkfleet.errors import HostError, MixedError, SparkfleetError, UnreachableError
+from sparkfleet.errors import (
+    HostError,
+    MixedError,
+    SparkfleetError,
+    UnreachableError,
+    combine_exit_codes,
+)
+
+REFUSED = HostError.exit_code  # a check or a verdict refused
 
 
 def compute_exit_code(errors: Iterable[SparkfleetError] = (), *, refused: bool = False) -> int:
@@ -12,13 +20,8 @@ def compute_exit_code(errors: Iterable[SparkfleetError] = (), *, refused: bool =
 
     `refused` says that a check or a verdict refused, which counts like a host that failed.
     """
-    codes = {
-        UnreachableError.exit_code if isinstance(error, UnreachableError) else HostError.exit_code
-        for error in errors
-    }
-    if refused:
-        codes.add(HostError.exit_code)
-    return MixedError.exit_code if len(codes) > 1 else next(iter(codes), 0)
+    lost = [isinstance(error, UnreachableError) for error in errors]
+    return combine_exit_codes(failed=refused or not all(lost), unreachable=any(lost))
 
 
 def compute_error_exit_code(error: SparkfleetError) -> int:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from sparkfleet.actions.action import Action
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.command_name import name_command
-from sparkfleet.errors import UnreachableError
+from sparkfleet.errors import Interrupted, UnreachableError, combine_exit_codes
 from sparkfleet.model import Host, Status
 from sparkfleet.playbook.attempt import AppliedTurn
 from sparkfleet.playbook.initial_variables import build_variables
@@ -70,16 +70,16 @@ class PlaybookRunner:
             raise
         return RunResult(
             recap=self._runner.counts,
-            exit_code=130 if interrupted else self._exit_code(),
+            exit_code=Interrupted.exit_code if interrupted else self._exit_code(),
             lost=frozenset(self._runner.lost),
             phases=tuple(self._runner.phases),
         )
 
     def _exit_code(self) -> int:
         statuses = {status for counts in self._runner.counts.values() for status in +counts}
-        failed = Status.FAILED in statuses
-        lost = Status.UNREACHABLE in statuses
-        return 6 if failed and lost else 4 if lost else 2 if failed else 0
+        return combine_exit_codes(
+            failed=Status.FAILED in statuses, unreachable=Status.UNREACHABLE in statuses
+        )
 
     def _play(self, assigned: AssignedPlay) -> None:
         run = self._run_context

@@ -20,6 +20,7 @@ from sparkfleet.cli.cluster.options import (
     UnlockOptions,
 )
 from sparkfleet.cli.command import command
+from sparkfleet.cli.exit_codes import REFUSED
 from sparkfleet.cli.options import (
     BECOME,
     CHECK,
@@ -39,7 +40,6 @@ from sparkfleet.cli.options import (
     Options,
 )
 
-REFUSED = 2
 START = (RUN, SIZE, CONFIRM, EXECUTOR, CHECK, DIFF, LOCK, BECOME, DEGRADED)
 
 

@@ -21,10 +21,11 @@ from sparkfleet.cli.context import (
     print_run_started,
     resolve_context,
 )
+from sparkfleet.cli.exit_codes import REFUSED
 from sparkfleet.cli.gateway.watching import GatewayWatch
 from sparkfleet.cli.pages.publishing import PagePublisher, open_watch_page
 from sparkfleet.cli.views.screen import print_lines
-from sparkfleet.errors import Interrupted, SparkfleetError
+from sparkfleet.errors import Interrupted, SparkfleetError, UnreachableError
 from sparkfleet.launch.endpoint.health import (
     ClusterHealth,
     HealthState,
@@ -40,8 +41,6 @@ from sparkfleet.recipes.settings import Settings
 
 QUIET = (HealthState.SERVING, HealthState.STARTING, HealthState.STOPPED)  # no news as a first state
 NO_CAUSE = "none found in the logs"
-UNREACHED = 4
-REFUSED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +56,7 @@ class Look:
         """The exit code of a watch that ends with this look."""
         if self.health.works or self.health.state is HealthState.STOPPED:
             return 0 if self.decision.step is Step.NOTHING else REFUSED
-        return UNREACHED if self.health.state is HealthState.UNKNOWN else REFUSED
+        return UnreachableError.exit_code if self.health.state is HealthState.UNKNOWN else REFUSED
 
 
 def watch_cluster(options: ClusterWatchOptions) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 from rich.text import Text
 
 from sparkfleet.cli.context import open_pool, print_run_started
-from sparkfleet.cli.exit_codes import compute_exit_code
+from sparkfleet.cli.exit_codes import REFUSED, compute_exit_code
 from sparkfleet.cli.gateway.runs import resolve_gateway
 from sparkfleet.cli.gateway.summary import find_gateway_state
 from sparkfleet.cli.options import Options
@@ -28,8 +28,6 @@ from sparkfleet.launch.gateway.state import (
     list_gateway_warnings,
 )
 from sparkfleet.recipes.settings import Settings
-
-REFUSED = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -28,6 +28,7 @@ from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.subject import RuleContext
 from sparkfleet.spelling import suggest_similar
+from sparkfleet.verdicts import build_verdict
 
 TOPICS = (
     quantization,
@@ -78,11 +79,11 @@ class RuleResult:
     def verdict(self, host: str) -> Verdict:
         """Return it as a verdict on `host`."""
         finding = self.finding
-        return Verdict(
-            check=f"recipe.{self.rule.id}",
-            severity=self.severity,
-            host=host,
-            subject=finding.subject,
+        return build_verdict(
+            self.severity,
+            f"recipe.{self.rule.id}",
+            host,
+            finding.subject,
             expected=finding.expected,
             seen=finding.seen,
             source=str(finding.where),

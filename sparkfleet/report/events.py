@@ -133,10 +133,3 @@ class Reporters:
         """Pass `event` to each in turn."""
         for reporter in self._reporters:
             reporter.handle(event)
-
-
-class NullReporter:
-    """A reporter that prints nothing."""
-
-    def handle(self, event: Event) -> None:
-        """Ignore `event`."""

@@ -196,14 +196,15 @@ def test_two_runs_at_once_never_mix(tmp_path: Path) -> None:
 def test_a_second_run_is_refused(tmp_path: Path) -> None:
     source, manifest = bundle(tmp_path)
     spark = one(tmp_path / "hosts")
-    first = start_receiver(spark.plan(manifest)["spark-01"])
+    plan = spark.plan(manifest)["spark-01"]
+    ledger = spark.root("spark-01") / ".sparkfleet" / "ledger.jsonl"
+    ledger.unlink(missing_ok=True)
+    first = start_receiver(plan)
     assert first.stdin is not None
     first.stdin.flush()
-    lock = spark.root("spark-01") / ".sparkfleet" / "lock"
-    deadline = time.monotonic() + 10
-    while not lock.exists() and time.monotonic() < deadline:
+    while not ledger.exists():  # it is opened once the lock is held
+        assert first.poll() is None
         time.sleep(0.01)
-    time.sleep(0.1)
     with pytest.raises(CommandError, match="another run is staging weights") as caught:
         spark.stage(manifest, source)
     assert caught.value.hint is not None

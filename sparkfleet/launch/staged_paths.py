@@ -17,10 +17,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from sparkfleet.errors import RecipeError
-from sparkfleet.launch.deployment.recipe_options import check_raw_args, format_vllm_args
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.values import parse_json
+from sparkfleet.vllm.arguments import check_raw_args, format_vllm_args
 from sparkfleet.vllm.options import split_option_name
 from sparkfleet.weights import layout
 from sparkfleet.weights.required_models import RequiredModel, list_required_models

@@ -24,10 +24,10 @@ from sparkfleet.launch.deployment.deployment import render_deployment
 from sparkfleet.launch.deployment.environment import build_rank_environment
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.deployment.node import DeploymentNode
-from sparkfleet.launch.deployment.recipe_options import format_vllm_args
 from sparkfleet.launch.engines.container import ContainerEngine
 from sparkfleet.launch.engines.engine import Engine
 from sparkfleet.launch.engines.native import NativeEngine
+from sparkfleet.vllm.arguments import format_vllm_args
 from tests.engines import settings
 from tests.gb10 import output
 

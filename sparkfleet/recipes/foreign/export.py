@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,8 @@ from sparkfleet.recipes.foreign.formats import Format
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.values import parse_json
-from sparkfleet.vllm.options import REPEAT
+from sparkfleet.vllm.arguments import format_vllm_option
+from sparkfleet.vllm.options import REPEAT, read_vllm_options, split_option_name
 
 TARGETS = (Format.EUGR, Format.SPARKRUN)
 INDENT = " \\\n  "
@@ -128,15 +129,16 @@ def _build_distribution(values: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _build_defaults(recipe: Recipe, values: Mapping[str, Any]) -> dict[str, Any]:
-    args = values.get("vllm_args") or {}
+    options = read_vllm_options(values.get("vllm_args") or {})
     defaults = {
         "host": ALL_INTERFACES,  # what both tools expect
         "port": values.get("vllm_port", 8000),
         "tensor_parallel": recipe.tp_max or recipe.tp_min or 1,
     }
     for option, name in DEFAULT_OPTIONS.items():
-        if option in args and not isinstance(args[option], bool | list | Mapping):
-            defaults[name] = args[option]
+        value = options.value(option)
+        if value is not None and not isinstance(value, bool | list | Mapping):
+            defaults[name] = value
     return defaults
 
 
@@ -165,28 +167,15 @@ def _build_command(values: Mapping[str, Any], recipe: Recipe, target: Format) ->
 def _format_option(
     name: str, value: Any, defaults: Mapping[str, Any], *, doubled: bool
 ) -> Iterator[list[str]]:
-    placeholder = DEFAULT_OPTIONS.get(name)
+    option, path = split_option_name(name)
+    placeholder = None if path else DEFAULT_OPTIONS.get(option)
     if placeholder in defaults:
-        yield [f"--{name}", f"{{{placeholder}}}"]
-    elif isinstance(value, bool):
-        yield [f"--{name}" if value else f"--no-{name}"]
+        yield [f"--{option}", f"{{{placeholder}}}"]
     elif isinstance(value, Mapping) and set(value) == {REPEAT}:
         for item in value[REPEAT]:
-            yield [f"--{name}", *_quote_words([item], doubled=doubled)]
-    elif isinstance(value, list | tuple):
-        yield [f"--{name}", *_quote_words(value, doubled=doubled)]
-    elif value is not None:
-        yield [f"--{name}", *_quote_words([value], doubled=doubled)]
-
-
-def _quote_words(values: Sequence[Any], *, doubled: bool) -> list[str]:
-    texts = [
-        json.dumps(value, separators=(",", ":"), ensure_ascii=False)
-        if isinstance(value, Mapping | list)
-        else str(value)
-        for value in values
-    ]
-    return [_escape(quote([text]), doubled=doubled) for text in texts]
+            yield from _format_option(name, item, defaults, doubled=doubled)
+    elif words := format_vllm_option(name, value):
+        yield [_escape(quote([word]), doubled=doubled) for word in words]
 
 
 def _escape(text: str, *, doubled: bool) -> str:

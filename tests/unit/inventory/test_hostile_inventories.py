@@ -10,7 +10,7 @@ import pytest
 from sparkfleet.cli.inventory import output
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.loading import load_inventory
-from sparkfleet.launch.deployment.recipe_options import _format_option_value
+from sparkfleet.vllm.arguments import _format_option_value
 
 HUGE = "9" * 400
 

@@ -193,6 +193,22 @@ def test_an_export_reads_as_what_was_exported(path: Path, target: str, tmp_path:
         assert again.tp_max == source.tp_max
 
 
+@pytest.mark.parametrize("target", ["eugr", "sparkrun"])
+def test_an_export_names_options_as_a_start_does(target: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(
+        "description: a model\nsource: a card\nvllm_model: org/model\n"
+        "vllm_args:\n  max_model_len: 4096\n  q: fp8\n"
+        "  compilation_config.use_inductor: false\n  some-text: '-1'\n"
+    )
+    text = export_recipe(load_recipe(str(path)), Format(target)).text
+    assert "--max-model-len {max_model_len} \\" in text
+    assert "max_model_len: 4096" in text
+    assert "--quantization fp8" in text
+    assert "--compilation-config.use_inductor false" in text
+    assert "--some-text=-1" in text
+
+
 @pytest.mark.parametrize("path", FILES, ids=IDS)
 def test_the_rules_apply_to_a_file_of_others(path: Path) -> None:
     for finding in run_recipe_rules(load_recipe(str(path))):

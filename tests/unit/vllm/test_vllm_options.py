@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sparkfleet.fit.options import parse_serve_options
-from sparkfleet.launch.deployment.recipe_options import format_vllm_args
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.rules import apply_rules, build_rule_context
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.vllm.arguments import format_vllm_args
 from sparkfleet.vllm.options import (
     SHORT_NAMES,
     VllmOptions,

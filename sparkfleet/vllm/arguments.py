@@ -1,4 +1,4 @@
-"""Convert `vllm_args` and `vllm_raw_args` to arguments of `vllm serve`.
+"""Convert `vllm_args` and `vllm_raw_args` to arguments of `vllm serve`; options.py reads them.
 
 Argument lists, never strings, so that nothing is quoted twice (eugr/spark-vllm-docker#111).
 """
@@ -21,11 +21,16 @@ def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> 
     nothing, ``{repeat: [a, b]}`` is ``--name a --name b``, any other mapping ``--name`` with its
     JSON. Raises RecipeError for an option that sparkfleet sets itself.
     """
-    return tuple(
-        argument
-        for name, value in args.items()
-        for argument in _format_option(_normalize_option(name, where), value)
-    )
+    arguments: list[str] = []
+    for name, value in args.items():
+        _refuse_owned_option("vllm_args", _normalize_option(name), where)
+        arguments += format_vllm_option(name, value)
+    return tuple(arguments)
+
+
+def format_vllm_option(name: str, value: Any) -> tuple[str, ...]:
+    """Return the words for one option of `vllm_args`, which may be named in any way."""
+    return tuple(_format_option(_normalize_option(name), value))
 
 
 def check_raw_args(arguments: Sequence[str], *, where: Where | None = None) -> tuple[str, ...]:
@@ -36,17 +41,14 @@ def check_raw_args(arguments: Sequence[str], *, where: Where | None = None) -> t
     return tuple(arguments)
 
 
-def _normalize_option(name: str, where: Where | None) -> str:
+def _normalize_option(name: str) -> str:
     """Return an option of `vllm_args` as a command line has it."""
     if name.startswith("-") and not name.startswith("--"):
-        _refuse_owned_option("vllm_args", name, where)
         return name
     head, dot, path = name.lstrip("-").partition(".")
     long_name = SHORT_NAMES.get(head, head.replace("_", "-"))
     option = "-O" if head == "O" else f"--{long_name}"  # -O means two options, by the release
-    option += dot + path
-    _refuse_owned_option("vllm_args", option, where)
-    return option
+    return option + dot + path
 
 
 def _refuse_owned_option(variable: str, argument: str, where: Where | None) -> None:

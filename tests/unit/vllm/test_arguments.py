@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparkfleet.errors import RecipeError
-from sparkfleet.launch.deployment.recipe_options import check_raw_args, format_vllm_args
+from sparkfleet.vllm.arguments import check_raw_args, format_vllm_args
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 
 

@@ -12,7 +12,8 @@ from __future__ import annotations
 import contextlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -21,7 +22,7 @@ from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.arguments import check_raw_args, format_vllm_args
-from sparkfleet.vllm.options import split_option_name
+from sparkfleet.vllm.options import VllmOption
 from sparkfleet.weights import layout
 from sparkfleet.weights.required_models import RequiredModel, list_required_models
 
@@ -32,6 +33,14 @@ TAKES_MODELS = ("speculative-config", "spec-model", "lora-modules")
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UserArguments:
+    """`vllm_args` and `vllm_raw_args` whose declared names are paths."""
+
+    args: Mapping[str, Any]
+    raw_args: Sequence[str]
+
+
 def build_user_arguments(
     settings: Settings, weights: str, model: str, drafts: Mapping[str, str] = EMPTY
 ) -> tuple[str, ...]:
@@ -39,18 +48,17 @@ def build_user_arguments(
 
     Raises RecipeError for an undeclared file and for an option that sparkfleet sets itself.
     """
-    resolved = resolve_vllm_args(settings, weights, model, drafts)
-    options = format_vllm_args(resolved, where=settings.origin("vllm_args"))
-    raw_args = [
-        text.replace(MODEL_PLACEHOLDER, model) for text in settings.value("vllm_raw_args") or ()
-    ]
-    return (*options, *check_raw_args(raw_args, where=settings.origin("vllm_raw_args")))
+    resolved = resolve_staged_names(settings, weights, model, drafts)
+    return (
+        *format_vllm_args(resolved.args, where=settings.origin("vllm_args")),
+        *check_raw_args(resolved.raw_args, where=settings.origin("vllm_raw_args")),
+    )
 
 
-def resolve_vllm_args(
+def resolve_staged_names(
     settings: Settings, weights: str, model: str, drafts: Mapping[str, str] = EMPTY
-) -> dict[str, Any]:
-    """Return `vllm_args` with every declared name replaced by its path below `weights`.
+) -> UserArguments:
+    """Return the user's arguments with every declared name replaced by its path below `weights`.
 
     `weights` and the folder `model` are paths as the engine sees them; `drafts` maps names of Hub
     models to their folders below `weights`.
@@ -61,24 +69,29 @@ def resolve_vllm_args(
     paths = map_staged_files(settings, weights)
     paths |= {name: f"{weights}/{path}" for name, path in drafts.items()}
     paths |= {name: model for name in (settings.text("vllm_model"),) if HUB_NAME.fullmatch(name)}
-    resolved = {}
-    for option, value in settings.mapping("vllm_args").items():
-        resolved[option] = _replace_paths(value, paths, model)
-        made = bool(settings.value("engine_mods"))  # a mod may write the file in the container
-        if not made and _is_undeclared_file(option, resolved[option]):
-            raise _undeclared_name_error(settings, option, "weights_files", value)
-        for name in _find_undeclared_models(settings, option, value):
-            raise _undeclared_name_error(settings, option, "weights_drafts", name)
-    return resolved
+    for option in settings.vllm_options:
+        _check_declared_names(settings, option, _replace_paths(option.value, paths, model))
+    words = [str(word) for word in settings.value("vllm_raw_args") or ()]
+    return UserArguments(
+        args=_replace_paths(settings.mapping("vllm_args"), paths, model),
+        raw_args=_replace_paths(words, paths, model),
+    )
 
 
-def _undeclared_name_error(
-    settings: Settings, option: str, variable: str, name: str
-) -> RecipeError:
+def _check_declared_names(settings: Settings, option: VllmOption, resolved: Any) -> None:
+    """Raise RecipeError if an option, which is `resolved` with paths, names what is not staged."""
+    made = bool(settings.value("engine_mods"))  # a mod may write the file in the container
+    if not made and _is_undeclared_file(option, resolved):
+        raise _undeclared_name_error(option, "weights_files", option.value)
+    for name in _find_undeclared_models(settings, option):
+        raise _undeclared_name_error(option, "weights_drafts", name)
+
+
+def _undeclared_name_error(option: VllmOption, variable: str, name: str) -> RecipeError:
     kind = "file" if variable == "weights_files" else "model"
     return RecipeError(
-        f"vllm_args: {option} names the {kind} {name}, which {variable} does not declare",
-        where=settings.origin("vllm_args", option),
+        f"{option.flag} names the {kind} {name}, which {variable} does not declare",
+        where=option.where,
         hint=f"add {variable}: [{name}] to stage it on every node, and keep the option as it is",
     )
 
@@ -93,12 +106,11 @@ def map_staged_files(settings: Settings, weights: str) -> dict[str, str]:
     }
 
 
-def _find_undeclared_models(settings: Settings, option: str, value: Any) -> Iterator[str]:
+def _find_undeclared_models(settings: Settings, option: VllmOption) -> Iterator[str]:
     """Yield Hub models that an option names by id and that are not declared."""
-    name, path = split_option_name(option)
-    if name in TAKES_MODELS and path in ((), ("model",)):
+    if option.name in TAKES_MODELS and option.path in ((), ("model",)):
         declared = {want.name for want in list_required_models(settings)}
-        items = value if isinstance(value, list | tuple) else (value,)
+        items = option.value if isinstance(option.value, list | tuple) else (option.value,)
         for model in map(_extract_model_name, items):
             if HUB_NAME.fullmatch(model) and model not in declared:
                 yield model
@@ -157,7 +169,6 @@ def _replace_text_paths(value: str, paths: Mapping[str, str]) -> str:
     return alias + sign + paths.get(name, name)
 
 
-def _is_undeclared_file(option: str, value: Any) -> bool:
-    name, _ = split_option_name(option)
+def _is_undeclared_file(option: VllmOption, value: Any) -> bool:
     is_path = isinstance(value, str) and value.endswith(SUFFIXES) and "\n" not in value
-    return name in TAKES_FILE and is_path and not value.startswith(("/", "{{"))
+    return option.name in TAKES_FILE and is_path and not value.startswith(("/", "{{"))

@@ -83,7 +83,7 @@ ROWS = (
     Variable(
         name="vllm_raw_args",
         kind=Kind.LIST,
-        help="more arguments of `vllm serve`, passed unchanged after all others",
+        help="more arguments of `vllm serve`, after all others; only names of staged files change",
         lines=True,
     ),
     Variable(

@@ -106,3 +106,38 @@ def test_a_model_that_is_not_declared_is_an_error_at_plan_time(option: str, valu
         check_engine_settings(settings(vllm_args={option: value}))
     assert f"weights_drafts: [{DRAFT}]" in str(caught.value.hint)
     check_engine_settings(settings(weights_drafts=[DRAFT], vllm_args={option: value}))
+
+
+@pytest.mark.parametrize(
+    ("words", "paths"),
+    [
+        (["--chat-template", "a.jinja"], ["--chat-template", "/models/a.jinja"]),
+        (["--chat-template=a.jinja"], ["--chat-template=/models/a.jinja"]),
+        (
+            ["--speculative-config.model", DRAFT],
+            ["--speculative-config.model", f"/models/{FOLDER}"],
+        ),
+        (["-sc", f'{{"model":"{DRAFT}"}}'], ["-sc", f'{{"model":"/models/{FOLDER}"}}']),
+    ],
+)
+def test_words_of_a_command_line_name_staged_files_too(words: list[str], paths: list[str]) -> None:
+    own = settings(weights_files=["a.jinja"], weights_drafts=[DRAFT], vllm_raw_args=words)
+    found = staged_paths.build_user_arguments(own, "/models", "/models/org/model", {DRAFT: FOLDER})
+    assert list(found) == paths
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--chat-template", "a.jinja"],
+        ["--chat_template=a.jinja"],
+        ["--speculative-config.model", DRAFT],
+        ["-sc", f'{{"model":"{DRAFT}"}}'],
+        ["--lora-modules", "a=/a", f"b={DRAFT}"],
+    ],
+)
+def test_words_of_a_command_line_that_name_what_is_not_staged_are_an_error(
+    words: list[str],
+) -> None:
+    with pytest.raises(RecipeError, match="does not declare"):
+        check_engine_settings(settings(vllm_raw_args=words))

@@ -107,7 +107,7 @@ def _find_undeclared(recipe: Recipe) -> tuple[Problem, ...]:
     """Return problems for files and models that an option names and the recipe does not declare."""
     if "vllm_model" in recipe.vars:
         try:
-            staged_paths.resolve_vllm_args(
+            staged_paths.resolve_staged_names(
                 Settings(host=Host(name=recipe.name, vars=recipe.vars)), "", ""
             )
         except RecipeError as error:

@@ -14,6 +14,7 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.secret import NAMES, VEIL, is_file
+from sparkfleet.vllm.options import split_option_name
 
 GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of every rank"}
 
@@ -115,9 +116,17 @@ def _build_entry_setting(recipe: Recipe, name: str, key: str, layers: list[Value
         value=value,
         where=where,
         over=tuple(over),
-        meaning=(OPTIONS if name == "vllm_args" else ENVIRONMENT).get(key, ""),
+        meaning=_find_meaning(name, key),
         why=recipe.why.get(key, "") if holders[0] is recipe_value else "",
     )
+
+
+def _find_meaning(variable: str, key: str) -> str:
+    """Return what an option, in any spelling that vLLM takes, or a variable does; "" if unknown."""
+    if variable != "vllm_args":
+        return ENVIRONMENT.get(key, "")
+    option, path = split_option_name(key)
+    return "" if path else OPTIONS.get(option, "")
 
 
 def _as_written(value: Value) -> Any:

@@ -125,6 +125,17 @@ def test_every_value_of_every_recipe_is_explained(name: str) -> None:
     assert all(one.where is not None and one.where.line for one in list_settings(recipe))
 
 
+@pytest.mark.parametrize("name", ["max-model-len", "max_model_len", "--max-model-len", "q", "-q"])
+def test_an_option_is_explained_in_every_spelling(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(
+        f"description: a\nsource: b\nvllm_model: org/model\nvllm_args: {{{name}: fp8}}\n"
+    )
+    long = "quantization" if "q" in name else "max-model-len"
+    (found,) = [one for one in list_settings(load_recipe(str(path))) if one.key == name]
+    assert found.meaning == OPTIONS[long]
+
+
 def test_no_meaning_is_left_over() -> None:
     used = {one.key for name in CATALOGUE for one in list_settings(load_recipe(name))}
     assert set(OPTIONS) | set(ENVIRONMENT) <= used

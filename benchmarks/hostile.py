@@ -32,7 +32,7 @@ from sparkfleet.onhost.shared.model_shape import read_shape
 from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.recipes.recipe import load_recipe
-from sparkfleet.recipes.rules.subject import ObservedFacts
+from sparkfleet.recipes.rules.rule_context import ObservedFacts
 from sparkfleet.remote.known_hosts import read_known_keys
 from sparkfleet.remote.ssh_config import complete_ssh_options
 from sparkfleet.remote.ssh_options import parse_ssh_options

@@ -23,7 +23,7 @@ if TYPE_CHECKING:  # importing these takes longer than a playbook of simple task
     from sparkfleet.launch.host.survey import Survey
     from sparkfleet.launch.preflight.gpu_clock import StartedClock
     from sparkfleet.links import Fabric
-    from sparkfleet.links.bandwidth.prepared import PreparedRank
+    from sparkfleet.links.bandwidth.prepared_ranks import PreparedRank
     from sparkfleet.recipes.rules import ObservedFacts
     from sparkfleet.remote.channel import Channel
     from sparkfleet.weights.required_models import ResolvedModel

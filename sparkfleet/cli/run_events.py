@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkfleet.actions.deploy.launch_state import locate_files
+from sparkfleet.actions.deploy.start_action import locate_files
 from sparkfleet.actions.run import lock
 from sparkfleet.actions.run.receipt import build_start_request
 from sparkfleet.actions.run_context import RunContext

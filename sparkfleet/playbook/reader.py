@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sparkfleet.actions.builtin.conditions import Condition, find_expression_error
+from sparkfleet.actions.conditions import Condition, find_expression_error
 from sparkfleet.errors import InvalidValueError, PlaybookError, Problem, Where, quote_value
 from sparkfleet.playbook.arguments import convert_amount
 from sparkfleet.playbook.keywords import ANSIBLE_ONLY, FQCN

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sparkfleet.actions.builtin.conditions import Condition
+from sparkfleet.actions.conditions import Condition
 from sparkfleet.errors import Where
 from sparkfleet.model import EMPTY, Host, Value
 

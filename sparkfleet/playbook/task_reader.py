@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from sparkfleet.actions.builtin.conditions import Condition
+from sparkfleet.actions.conditions import Condition
 from sparkfleet.model import Value
 from sparkfleet.playbook.arguments import list_arguments
 from sparkfleet.playbook.keywords import FQCN, TASK_KEYS

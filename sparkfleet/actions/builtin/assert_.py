@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions.action import HostAction, Plan, arg
-from sparkfleet.actions.builtin.conditions import Condition, find_expression_error
+from sparkfleet.actions.conditions import Condition, find_expression_error
 from sparkfleet.actions.run_context import RunContext
 
 

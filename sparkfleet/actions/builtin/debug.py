@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.actions.action import HostAction, Plan, arg
-from sparkfleet.actions.builtin.conditions import find_expression_error
+from sparkfleet.actions.conditions import find_expression_error
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import PlaybookError
 from sparkfleet.templating import evaluate_expression

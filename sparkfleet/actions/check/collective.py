@@ -14,7 +14,7 @@ from sparkfleet.actions.check.collective_evidence import (
     hash_evidence,
 )
 from sparkfleet.actions.check.links_gate import read_receipts
-from sparkfleet.actions.deploy.launch_state import locate_files
+from sparkfleet.actions.deploy.start_action import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.host import processes
 from sparkfleet.links import receipt
@@ -28,7 +28,7 @@ from sparkfleet.links.bandwidth.collective import (
 )
 from sparkfleet.links.bandwidth.collective_verdicts import judge_answers, judge_collective
 from sparkfleet.links.bandwidth.perftest import select_bus_bandwidth
-from sparkfleet.links.bandwidth.prepared import ask_ranks, close_ranks
+from sparkfleet.links.bandwidth.prepared_ranks import ask_ranks, close_ranks
 from sparkfleet.links.evidence import Evidence
 from sparkfleet.model import Host, Verdict
 from sparkfleet.remote.connection import Connection

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkfleet import links
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import locate_files
+from sparkfleet.actions.deploy.start_action import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, RunState
 from sparkfleet.command_name import name_command

@@ -14,7 +14,7 @@ from sparkfleet.launch.engines.choice import create_engine
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.nccl_library import PRELOAD, build_preload_variables
 from sparkfleet.links import receipt
-from sparkfleet.links.bandwidth.prepared import PreparedRank, close_ranks, prepare_rank
+from sparkfleet.links.bandwidth.prepared_ranks import PreparedRank, close_ranks, prepare_rank
 from sparkfleet.model import Host
 from sparkfleet.remote.pool import Answers
 

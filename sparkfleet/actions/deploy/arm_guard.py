@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sparkfleet.actions.action import NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import StartAction, locate_files
+from sparkfleet.actions.deploy.start_action import StartAction, locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import LaunchState
 from sparkfleet.launch.host import memory_guard

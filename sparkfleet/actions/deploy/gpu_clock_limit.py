@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkfleet.actions.action import Action, Plan, arg
 from sparkfleet.actions.builtin.become import find_sudo_password
-from sparkfleet.actions.deploy.launch_state import locate_files
+from sparkfleet.actions.deploy.start_action import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.commands import quote
 from sparkfleet.launch.host import clock_limit

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import locate_files
+from sparkfleet.actions.deploy.start_action import locate_files
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.host import processes

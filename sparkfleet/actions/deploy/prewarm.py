@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import find_endpoint, list_copies
+from sparkfleet.actions.deploy.start_action import find_endpoint, list_copies
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
-from sparkfleet.actions.deploy.launch_state import (
+from sparkfleet.actions.deploy.start_action import (
     begin_replacement,
     locate_files,
     record_step,

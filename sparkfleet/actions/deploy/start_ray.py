@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from sparkfleet.actions.action import Plan, arg
-from sparkfleet.actions.deploy.launch_state import (
+from sparkfleet.actions.deploy.start_action import (
     StartScriptAction,
     record_step,
     start_deployment_role,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.deploy.launch_state import (
+from sparkfleet.actions.deploy.start_action import (
     find_endpoint,
     locate_files,
     record_step_everywhere,

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkfleet import __version__
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
-from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
+from sparkfleet.actions.deploy.start_action import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING, LaunchState, Replacement, RunState
 from sparkfleet.command_name import name_command

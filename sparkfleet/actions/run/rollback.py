@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from sparkfleet.actions.deploy.launch_state import locate_files, remove_run_record
+from sparkfleet.actions.deploy.start_action import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Replacement, RunState
 from sparkfleet.command_name import name_command

@@ -22,7 +22,7 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.command_name import name_command
 from sparkfleet.commands import Command
 from sparkfleet.errors import LaunchError
-from sparkfleet.launch.watching.bundle import (
+from sparkfleet.launch.watching.installation_archive import (
     COMPILED,
     PACKAGES,
     Bundle,

@@ -16,7 +16,7 @@ from typing import Any
 
 from sparkfleet.errors import InputError
 from sparkfleet.links.addressing.host_network import NETPLAN
-from sparkfleet.links.netplan import FILE
+from sparkfleet.links.netplan_fix import FILE
 from sparkfleet.yaml.positions import load_yaml
 
 HEADER = "# links.apply of sparkfleet wrote this; links.revert restores what was here before.\n"

@@ -15,7 +15,7 @@ from sparkfleet.links.addressing.plan_checks import PlanEvidence, check_plan, re
 from sparkfleet.links.addressing.planned_rail import PlannedRail
 from sparkfleet.links.addressing.wiring import Answers, RailGroup, group_rails
 from sparkfleet.links.model import Fabric, Rail
-from sparkfleet.links.netplan import MTU
+from sparkfleet.links.netplan_fix import MTU
 from sparkfleet.links.selection import find_qsfp_rails, select_fabric
 from sparkfleet.model import Host, Verdict
 

@@ -13,7 +13,7 @@ from sparkfleet.links.bandwidth.perftest import (
     CollectiveRow,
     limit_message_size,
 )
-from sparkfleet.links.bandwidth.prepared import (
+from sparkfleet.links.bandwidth.prepared_ranks import (
     PROGRAM,
     PreparedRank,
     close_ranks,

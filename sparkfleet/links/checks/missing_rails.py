@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sparkfleet.facts.readings import Lack
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
-from sparkfleet.links.netplan import FILE, format_netplan_fix
+from sparkfleet.links.netplan_fix import FILE, format_netplan_fix
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, info
 

@@ -4,7 +4,7 @@ Each is a `Rule` of one module by topic; `judge` runs them all. `docs/recipe-rul
 """
 
 from sparkfleet.recipes.rules.judging import RULES, RuleResult, apply_rules
-from sparkfleet.recipes.rules.subject import (
+from sparkfleet.recipes.rules.rule_context import (
     AdapterFacts,
     CheckpointFacts,
     ObservedFacts,

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import NGC, OPENAI, ImageReference
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.releases import parse_version
 
 NGC_LEAST = (26, 2)  # guide 2

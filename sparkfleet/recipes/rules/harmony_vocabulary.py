@@ -7,7 +7,7 @@ from pathlib import PurePosixPath
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 
 VOCABULARY_VARIABLE = "TIKTOKEN_ENCODINGS_BASE"
 FILE = "o200k_base.tiktoken"

@@ -26,7 +26,7 @@ from sparkfleet.recipes.rules import (
 )
 from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations, companions, files
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.verdicts import build_verdict
 

@@ -20,7 +20,7 @@ from sparkfleet.recipes.rules.models import (
     is_nvfp4,
 )
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.options import VllmOption, parse_json_object
 from sparkfleet.vllm.releases import parse_version
 

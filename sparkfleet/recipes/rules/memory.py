@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 
 MOST = 0.92  # the highest of all documented recipes (guide 7.2.3, 8)
 USUAL = 0.85

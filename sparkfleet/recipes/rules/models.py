@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 
 GEMMA4 = re.compile(r"gemma-?4|^gemma4")
 GEMMA4_DENSE = re.compile(r"gemma-?4-31b")

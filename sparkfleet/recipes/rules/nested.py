@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.spelling import find_similar
 from sparkfleet.vllm.options import parse_json_object
 from sparkfleet.vllm.releases import ReleaseTable, load_release_table

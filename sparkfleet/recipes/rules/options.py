@@ -12,7 +12,7 @@ from sparkfleet.recipes.rules.kernels import ATTENTION
 from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.renamed import OPTIONS, VARIABLES
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext, format_option_value
+from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.options import ATTACHED, SHORT_NAMES, VllmOption

@@ -9,7 +9,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import COMMUNITY, COMMUNITY_B12X
 from sparkfleet.recipes.rules.models import DIFFUSION, NEMOTRON3, is_model
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.releases import parse_version
 
 NVIDIA_NVFP4 = re.compile(r"^nvidia/.*nvfp4")

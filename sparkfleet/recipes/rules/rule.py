@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sparkfleet.errors import Where
 from sparkfleet.model import Severity
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

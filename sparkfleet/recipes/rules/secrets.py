@@ -10,7 +10,7 @@ from typing import Any
 from sparkfleet.errors import Where
 from sparkfleet.model import Value
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 
 # How tokens begin: Hugging Face, NGC, OpenAI's form, GitHub, AWS; a password in a URL
 TOKEN = re.compile(

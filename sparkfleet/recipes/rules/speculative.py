@@ -11,7 +11,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.models import is_model
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.releases import parse_version
 
 # Starts that NVIDIA publishes against the general rules, of September 2026:

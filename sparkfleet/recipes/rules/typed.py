@@ -10,7 +10,7 @@ from packaging.version import Version
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.templating import explain_chat_template_error
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.option_types import (

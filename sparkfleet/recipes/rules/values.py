@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.recipes.rules.typed import UNSET, is_malformed
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.option_types import load_option_types

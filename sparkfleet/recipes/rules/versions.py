@@ -9,7 +9,7 @@ from packaging.version import Version
 
 from sparkfleet.recipes.rules.models import GEMMA4_DENSE, is_gemma4, is_model, is_nvfp4
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.releases import parse_version
 

@@ -17,7 +17,11 @@ import yaml
 
 from sparkfleet.cli.cluster.install_on_head import write_overlay
 from sparkfleet.errors import UsageError
-from sparkfleet.launch.watching.bundle import COMPILED, pack_bundle, read_inventory_files
+from sparkfleet.launch.watching.installation_archive import (
+    COMPILED,
+    pack_bundle,
+    read_inventory_files,
+)
 from sparkfleet.model import Host, Value
 
 KEYS = ("ssh-ed25519 AAAA", "ssh-rsa BBBB")

@@ -13,7 +13,7 @@ import pytest
 from sparkfleet.actions.action import NoArgs
 from sparkfleet.actions.check import health as action
 from sparkfleet.actions.check.health import CheckHealth
-from sparkfleet.actions.deploy.launch_state import begin_replacement
+from sparkfleet.actions.deploy.start_action import begin_replacement
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import UnreachableError

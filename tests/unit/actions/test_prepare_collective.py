@@ -22,7 +22,7 @@ from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.engines.native import NativeEngine
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.links import receipt
-from sparkfleet.links.bandwidth.prepared import PreparedRank
+from sparkfleet.links.bandwidth.prepared_ranks import PreparedRank
 from tests.gb10 import Cluster, pair
 from tests.scenes import inventory, scene
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import yaml
 
 from sparkfleet.links.drawing.text_map import render_text_map
-from sparkfleet.links.netplan import format_netplan_fix
+from sparkfleet.links.netplan_fix import format_netplan_fix
 from tests.gb10 import F0, F1, P2F0, P2F1, Cluster, Spark
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.builtin.conditions import Condition
+from sparkfleet.actions.conditions import Condition
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError, LockHeldError, PlaybookError, UnreachableError

@@ -14,7 +14,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import COMMUNITY, FORK_OPTIONS
 from sparkfleet.recipes.rules.kernels import find_attention_backends
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.options import parse_json_object
 from sparkfleet.vllm.releases import parse_version
 

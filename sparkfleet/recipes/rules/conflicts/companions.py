@@ -11,7 +11,7 @@ from packaging.version import Version
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.options import VllmOption, parse_json_object
 from sparkfleet.vllm.releases import parse_version
 

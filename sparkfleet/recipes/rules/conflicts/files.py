@@ -12,7 +12,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.conflicts.combinations import LORA_RANKS, RANK
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.subject import AdapterFacts, RuleContext
+from sparkfleet.recipes.rules.rule_context import AdapterFacts, RuleContext
 from sparkfleet.vllm.lora_modules import parse_lora_modules
 from sparkfleet.vllm.releases import parse_version
 

@@ -72,22 +72,6 @@ def count_parameters(shape: Architecture) -> tuple[Part, ...]:
     return (*parts, *_count_tower(shape))
 
 
-def count_active_parameters(shape: Architecture) -> int:
-    """Return the parameters that one token takes, the embedding left out; raises as `parts` does.
-
-    A tied embedding is the head too.
-    """
-    total = 0
-    for part in count_parameters(shape):
-        if part.role is ParameterRole.ROUTED:
-            total += round(part.count * estimate_expert_share(shape.experts))
-        elif part.role not in (ParameterRole.TOWER, ParameterRole.DRAFT) and not (
-            part.role is ParameterRole.EMBEDDING and shape.tied is not True
-        ):
-            total += part.count
-    return total
-
-
 def estimate_expert_share(experts: Experts | None, tokens: int = 1) -> float:
     """Return which part of the routed experts `tokens` tokens of one step take together.
 

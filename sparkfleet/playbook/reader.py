@@ -9,7 +9,7 @@ from sparkfleet.errors import InvalidValueError, PlaybookError, Problem, Where, 
 from sparkfleet.playbook.arguments import convert_amount
 from sparkfleet.playbook.keywords import ANSIBLE_ONLY, FQCN
 from sparkfleet.spelling import suggest_similar
-from sparkfleet.templating import check_templates as check_template
+from sparkfleet.templating import check_templates
 from sparkfleet.values import convert_flag
 from sparkfleet.yaml import positions
 
@@ -98,7 +98,7 @@ class PlaybookReader:
     def template(self, node: positions.Node) -> None:
         """Note templates in a value that have invalid syntax."""
         try:
-            check_template(node.data, where=node.where, error=PlaybookError)
+            check_templates(node.data, where=node.where, error=PlaybookError)
         except PlaybookError as error:
             self.problems += error.problems
 

@@ -20,7 +20,6 @@ from sparkfleet.values import parse_json
 from sparkfleet.vllm.arguments import format_vllm_option
 from sparkfleet.vllm.options import REPEAT, read_vllm_options, split_option_name
 
-TARGETS = (Format.EUGR, Format.SPARKRUN)
 INDENT = " \\\n  "
 DEFAULT_OPTIONS = {  # options whose values other tools keep in `defaults`
     "gpu-memory-utilization": "gpu_memory_utilization",

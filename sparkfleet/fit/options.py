@@ -173,9 +173,14 @@ def parse_memory_fraction(name: str, value: Any) -> float:
 def _parse_count(name: str, value: Any, default: int) -> int:
     if value is None:
         return default
-    count = parse_token_limit(name, value)
-    if count is None:
-        raise InputError(f"{name}: expected an integer >= 1 (got {value!r})")
+    try:
+        count = parse_human_readable_int(value)
+    except ValueError:
+        count = 0
+    if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
+        raise InputError(
+            f"{name}: expected an integer >= 1 (got {value!r})", hint=f"write: {name}: {default}"
+        )
     return count
 
 
@@ -187,7 +192,7 @@ def _parse_byte_size(name: str, value: Any) -> int:
     try:
         return convert_size(value if size is None else size, minimum=1)
     except ValueError as error:
-        raise InputError(f"{name}: {error}", hint=f"write: {name}: 6GiB") from error
+        raise InputError(f"{name}: {error}", hint=f"write: {name}: 6G") from error
 
 
 def _parse_speculation(value: Any) -> Speculation | None:

@@ -53,8 +53,8 @@ SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 
     "spec-model": "model",
     "spec-tokens": "num_speculative_tokens",
 }
+PLAIN_INTEGER = re.compile(r"\+?\d{1,20}(?:_\d{1,20}){0,6}")
 MULTIPLIERS = {
-    "": 1,
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
     **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
 }
@@ -194,9 +194,12 @@ def parse_json_object(value: Any) -> Mapping[str, Any]:
 def parse_human_readable_int(value: object) -> int:
     """Return an integer as vLLM reads it: 65536, "64K" (1024 each), "64k", "25.6k" (1000 each).
 
-    Raises ValueError.
+    Without a letter also "+16" and "65_536", which Python's int takes. Raises ValueError.
     """
-    match = re.fullmatch(r"(\d{1,20})(\.\d{1,20})?([kKmMgGtT]?)", str(value).strip())
+    text = str(value).strip()
+    if PLAIN_INTEGER.fullmatch(text):
+        return int(text)
+    match = re.fullmatch(r"(\d{1,20})(\.\d{1,20})?([kKmMgGtT])", text)
     if match is None or (match[2] and not match[3].islower()):
         raise ValueError(f"expected an integer such as 65536 or 64K (got {value!r})")
     return int(float(match[1] + (match[2] or "")) * MULTIPLIERS[match[3]])

@@ -100,13 +100,11 @@ def read_count(option: VllmOption | None) -> int | None:
     if option.name == "max-model-len" and text in AUTO:
         return None
     try:
-        return -parse_human_readable_int(text[1:]) if text[:1] == "-" else _parse_positive(text)
+        if text.startswith("-"):
+            return -parse_human_readable_int(text[1:])
+        return parse_human_readable_int(text)
     except ValueError:  # the rule `number` reports it
         return None
-
-
-def _parse_positive(text: str) -> int:
-    return parse_human_readable_int(text.removeprefix("+").replace("_", ""))
 
 
 def _check_batch(context: RuleContext) -> Iterator[RuleFinding]:

@@ -192,14 +192,28 @@ def test_each_option_has_its_place(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("65536", 65536), ("64K", 65536), ("64k", 64000), ("25.6k", 25600), ("2G", 2 << 30)],
+    [
+        *(("65536", 65536), ("64K", 65536), ("64k", 64000), ("25.6k", 25600), ("2G", 2 << 30)),
+        *(("+16", 16), ("65_536", 65536)),
+    ],
 )
 def test_integers_are_read_with_vllms_suffixes(text: str, number: int) -> None:
     assert parse_human_readable_int(text) == number
 
 
 @pytest.mark.parametrize(
-    "text", ["1.5K", "1.5", "-1", "many", "", pytest.param("9" * 400, id="400 digits")]
+    "text",
+    [
+        "1.5K",
+        "1.5",
+        "-1",
+        "many",
+        "",
+        "1__6",
+        "_1",
+        "1_6K",
+        pytest.param("9" * 400, id="400 digits"),
+    ],
 )
 def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected an integer"):

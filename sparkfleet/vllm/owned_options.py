@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparkfleet.vllm.options import SHORT_NAMES, split_option_name
+from sparkfleet.vllm.options import read_command_line
 
 _SECRET = "in vllm_env, from a file; every user of the host can see a command line"  # noqa: S105 - words
 OWNED_OPTIONS = {
@@ -39,12 +39,12 @@ def find_owned_option(word: str) -> str:
     In every spelling that vLLM's parser takes: with a value after ``=``, with underscores, short,
     short with its number (``-n2``), shortened, negated.
     """
-    if not word.startswith("--") and word[1:2] in SHORT_NAMES and word[2:].isdecimal():
-        return find_owned_option(word[:2])
-    name, _ = split_option_name(word)
-    name = name.removeprefix("no-")
+    names = [option.name.removeprefix("no-") for option in read_command_line([word])]
     # A beginning of several options counts too: some release has only one of them
-    return next((option for option in OWNED_OPTIONS if name and option.startswith(name)), "")
+    return next(
+        (option for option in OWNED_OPTIONS for name in names if name and option.startswith(name)),
+        "",
+    )
 
 
 def find_option_owner(word: str) -> str:

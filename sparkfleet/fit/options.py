@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import InputError
-from sparkfleet.values import convert_number, convert_size, parse_json
+from sparkfleet.values import convert_size, parse_json
 from sparkfleet.vllm.options import (
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
+    convert_fraction,
     parse_human_readable_int,
     parse_json_object,
 )
@@ -108,7 +109,7 @@ def parse_serve_options(
         batched=_parse_count(
             "max-num-batched-tokens", given.get("max-num-batched-tokens"), BATCHED
         ),
-        util=parse_memory_fraction("gpu-memory-utilization", given.get("gpu-memory-utilization")),
+        util=_read_memory_fraction(options),
         kv_bytes=None if kv_bytes is None else _parse_byte_size("kv-cache-memory-bytes", kv_bytes),
         blocks_set=given.get("num-gpu-blocks-override") is not None,
         kv_dtype=str(given.get("kv-cache-dtype") or "auto"),
@@ -159,15 +160,24 @@ def parse_token_limit(name: str, value: Any) -> int | None:
     return count
 
 
-def parse_memory_fraction(name: str, value: Any) -> float:
-    """Return a fraction of memory, above 0 and up to 1; vLLM's default for None."""
-    if value is None:
-        return DEFAULT_MEMORY_UTILIZATION
+def parse_memory_fraction(name: str, text: str) -> float:
+    """Return a fraction of memory, above 0 and up to 1; raises InputError."""
     try:
-        return convert_number(value, above=0, maximum=1)
+        return convert_fraction(text)
     except ValueError as error:
-        hint = f"{name} is a fraction of the memory; on a Spark, 0.7 to 0.85 is usual"
-        raise InputError(f"{name}: {error}", hint=hint) from error
+        raise _build_fraction_error(name, error) from error
+
+
+def _read_memory_fraction(options: VllmOptions) -> float:
+    try:
+        return options.memory_utilization
+    except ValueError as error:
+        raise _build_fraction_error("gpu-memory-utilization", error) from error
+
+
+def _build_fraction_error(name: str, error: ValueError) -> InputError:
+    hint = f"{name} is a fraction of the memory; on a Spark, 0.7 to 0.85 is usual"
+    return InputError(f"{name}: {error}", hint=hint)
 
 
 def _parse_count(name: str, value: Any, default: int) -> int:

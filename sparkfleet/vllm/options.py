@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import Where
-from sparkfleet.values import parse_json
+from sparkfleet.values import convert_number, parse_json
 from sparkfleet.vllm.releases import load_release_table
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
@@ -117,6 +117,17 @@ class VllmOptions:
         option = self.find(name)
         return None if option is None else option.value
 
+    def fraction(self, name: str) -> float | None:
+        """Return a share above 0 and up to 1, None where it is not set; raises ValueError."""
+        value = self.value(name)
+        return None if value is None else convert_fraction(value)
+
+    @property
+    def memory_utilization(self) -> float:
+        """The share of each node's memory that vLLM takes; raises ValueError."""
+        given = self.fraction("gpu-memory-utilization")
+        return DEFAULT_MEMORY_UTILIZATION if given is None else given
+
     @property
     def speculative_config(self) -> Any:
         """The value of --speculative-config with --spec-method, --spec-model and --spec-tokens.
@@ -203,6 +214,11 @@ def parse_human_readable_int(value: object) -> int:
     if match is None or (match[2] and not match[3].islower()):
         raise ValueError(f"expected an integer such as 65536 or 64K (got {value!r})")
     return int(float(match[1] + (match[2] or "")) * MULTIPLIERS[match[3]])
+
+
+def convert_fraction(value: Any) -> float:
+    """Return a share above 0 and up to 1, also from text; raises ValueError."""
+    return convert_number(value, above=0, maximum=1)
 
 
 def _return_no_place(_variable: str, _entry: str) -> Where:

@@ -17,7 +17,6 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, error, warning
-from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
 ENOUGH_LEFT = 8 << 30  # bytes at which the guard ends ranks before such a kernel hangs
@@ -135,10 +134,9 @@ def find_memory_utilization(settings: Settings) -> float | None:
     options = settings.vllm_options
     if options.find("kv-cache-memory-bytes"):
         return None
-    value = options.value("gpu-memory-utilization")
     try:
-        return DEFAULT_MEMORY_UTILIZATION if value is None else float(value)
-    except (TypeError, ValueError):
+        return options.memory_utilization
+    except ValueError:
         return None  # vLLM says what is wrong with it
 
 

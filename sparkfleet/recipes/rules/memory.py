@@ -18,11 +18,11 @@ def _check_memory_utilization(context: RuleContext) -> Iterator[RuleFinding]:
     if option is None or "{{" in str(option.value):
         return
     try:
-        share = float(str(option.value))
+        share = context.vllm_options.fraction(option.name)
     except ValueError:
-        share = -1.0
-    if isinstance(option.value, bool) or not 0 < share <= USUAL:
-        allowed = 0 < share <= MOST and not isinstance(option.value, bool)
+        share = None
+    if share is None or share > USUAL:
+        allowed = share is not None and share <= MOST
         yield RuleFinding(
             subject=option.flag,
             expected=f"above 0, and {MOST} at most" if not allowed else f"{USUAL} or less",

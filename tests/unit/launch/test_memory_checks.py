@@ -116,6 +116,8 @@ def test_the_memory_of_the_running_deployment_does_not_count() -> None:
         ({"gpu-memory-utilization": 0.7}, 0.7),
         ({"gpu_memory_utilization": "0.7"}, 0.7),
         ({"gpu-memory-utilization": "most"}, None),
+        ({"gpu-memory-utilization": 85}, None),
+        ({"gpu-memory-utilization": True}, None),
         ({"kv-cache-memory-bytes": 1, "gpu-memory-utilization": 0.7}, None),
     ],
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.errors import InputError
 from sparkfleet.fit.options import parse_serve_options
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.recipe import Recipe, load_recipe
@@ -218,6 +219,27 @@ def test_integers_are_read_with_vllms_suffixes(text: str, number: int) -> None:
 def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="expected an integer"):
         parse_human_readable_int(text)
+
+
+@pytest.mark.parametrize(
+    ("args", "share"),
+    [({}, 0.92), ({"gpu_memory_utilization": "0.7"}, 0.7), ({"gpu-memory-utilization": 1}, 1.0)],
+)
+def test_the_share_of_memory_is_what_is_given_or_vllms_default(
+    args: dict[str, Any], share: float
+) -> None:
+    assert _read(args, ()).memory_utilization == share
+    assert parse_serve_options(_read(args, ())).util == share
+
+
+@pytest.mark.parametrize("value", [0, -0.5, 85, True, "most", "nan", [0.7]])
+def test_what_is_not_a_share_of_memory_is_refused_in_each_place(value: Any, recipe: Recipe) -> None:
+    args = {"gpu-memory-utilization": value}
+    with pytest.raises(ValueError, match="> 0 and <= 1"):
+        _read(args, ()).fraction("gpu-memory-utilization")
+    with pytest.raises(InputError, match="gpu-memory-utilization: expected a number"):
+        parse_serve_options(_read(args, ()))
+    assert ("utilization", "--gpu-memory-utilization") in _find_broken_rules(recipe, args, ())
 
 
 @pytest.mark.parametrize("word", ["-q", "-qfp8", "--max-num-seqs=4", "-O3", "-sc", "--seed"])

@@ -9,6 +9,7 @@ from typing import Any
 from sparkfleet.errors import InputError
 from sparkfleet.values import convert_size, parse_json
 from sparkfleet.vllm.options import (
+    AUTO_LENGTH,
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
     convert_fraction,
@@ -19,7 +20,6 @@ from sparkfleet.vllm.options import (
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
-AUTO = ("auto", "-1")  # of max-model-len: the longest that fits
 ALLOW_LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 PLE_TABLE = "VLLM_PLE_TABLE_MEMORY"  # of local-inference-lab/vllm
 STORED = (  # methods that name the format of a checkpoint and convert nothing
@@ -103,7 +103,7 @@ def parse_serve_options(
         tp=tp,
         pp=pp,
         length=parse_token_limit("max-model-len", length),
-        auto_length=length is not None and str(length) in AUTO,
+        auto_length=length is not None and str(length) in AUTO_LENGTH,
         stretched=_can_stretch(given, environment or {}),
         sequences=_parse_count("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
         batched=_parse_count(
@@ -145,7 +145,7 @@ def _find_disk_tables(given: Mapping[str, Any], environment: Mapping[str, Any]) 
 
 def parse_token_limit(name: str, value: Any) -> int | None:
     """Return a number of tokens: 65536, "64K", "1m"; None for None, "auto" and -1."""
-    if value is None or str(value) in AUTO:
+    if value is None or str(value) in AUTO_LENGTH:
         return None
     try:
         count = parse_human_readable_int(value)

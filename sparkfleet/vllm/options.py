@@ -8,6 +8,7 @@ vllm/utils/argparse_utils.py of vLLM 0.10.2 to 0.33.0.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -53,7 +54,8 @@ SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 
     "spec-model": "model",
     "spec-tokens": "num_speculative_tokens",
 }
-PLAIN_INTEGER = re.compile(r"\+?\d{1,20}(?:_\d{1,20}){0,6}")
+AUTO_LENGTH = ("auto", "-1")  # of max-model-len: the longest that fits
+PLAIN_INTEGER = re.compile(r"[+-]?\d{1,20}(?:_\d{1,20}){0,6}")
 MULTIPLIERS = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
     **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
@@ -86,6 +88,17 @@ class VllmOption:
         """The option as a command line has it, by the name that is written."""
         return self.written if self.written.startswith("-") else f"--{self.written}"
 
+    @property
+    def integer(self) -> int | None:
+        """The integer that it has; None for another value, and for the longest that fits."""
+        text = str(self.value).strip()
+        if isinstance(self.value, bool) or (self.name == "max-model-len" and text in AUTO_LENGTH):
+            return None
+        for parse in (parse_integer, parse_human_readable_int):
+            with contextlib.suppress(ValueError):
+                return parse(text)
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class VllmOptions:
@@ -116,6 +129,11 @@ class VllmOptions:
         """Return the value that vLLM takes, or None where the option is not set."""
         option = self.find(name)
         return None if option is None else option.value
+
+    def integer(self, name: str) -> int | None:
+        """Return the integer that an option has; None for another value and where it is not set."""
+        option = self.find(name)
+        return None if option is None else option.integer
 
     def fraction(self, name: str) -> float | None:
         """Return a share above 0 and up to 1, None where it is not set; raises ValueError."""
@@ -202,13 +220,21 @@ def parse_json_object(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
+def parse_integer(value: object) -> int:
+    """Return an integer as Python's int takes it: 16, "+16", "-1", "65_536"; raises ValueError."""
+    text = str(value).strip()
+    if not PLAIN_INTEGER.fullmatch(text):
+        raise ValueError(f"expected an integer (got {value!r})")
+    return int(text)
+
+
 def parse_human_readable_int(value: object) -> int:
     """Return an integer as vLLM reads it: 65536, "64K" (1024 each), "64k", "25.6k" (1000 each).
 
     Without a letter also "+16" and "65_536", which Python's int takes. Raises ValueError.
     """
     text = str(value).strip()
-    if PLAIN_INTEGER.fullmatch(text):
+    if PLAIN_INTEGER.fullmatch(text) and not text.startswith("-"):
         return int(text)
     match = re.fullmatch(r"(\d{1,20})(\.\d{1,20})?([kKmMgGtT])", text)
     if match is None or (match[2] and not match[3].islower()):

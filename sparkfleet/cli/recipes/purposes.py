@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from sparkfleet.cli.views.recipe import format_model
 from sparkfleet.recipes.recipe import Recipe
-from sparkfleet.vllm.options import VllmOptions, parse_human_readable_int, read_vllm_options
+from sparkfleet.vllm.options import VllmOptions, read_vllm_options
 
 SEES = re.compile(r"\b(images|vision|video|multimodal)\b", re.IGNORECASE)
 AGENT_CONTEXT = 65536  # tokens; a coding agent sends files and the history of its tools
@@ -87,10 +87,7 @@ def read_options(recipe: Recipe) -> VllmOptions:
 
 def read_context(options: VllmOptions) -> int:
     """Return the longest context in tokens; 0 where the recipe leaves it to vLLM."""
-    try:
-        return parse_human_readable_int(options.value("max-model-len"))
-    except ValueError:
-        return UNKNOWN_CONTEXT
+    return options.integer("max-model-len") or UNKNOWN_CONTEXT
 
 
 def find_seeing_models(recipes: Collection[Recipe]) -> frozenset[str]:

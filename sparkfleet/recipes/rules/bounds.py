@@ -10,10 +10,9 @@ from packaging.version import Version
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
-from sparkfleet.vllm.options import VllmOption, parse_human_readable_int
+from sparkfleet.vllm.options import VllmOption
 from sparkfleet.vllm.releases import parse_version
 
-AUTO = ("auto", "-1")  # the longest that fits
 CUDA_GRAPHS = ("none", "piecewise", "full", "full_decode_only", "full_and_piecewise")
 # Methods whose draft is a model of its own; others guess from the prompt or from the model itself.
 OF_A_MODEL = ("eagle", "eagle3", "dflash", "draft_model", "medusa", "mlp_speculator")
@@ -94,17 +93,7 @@ def _describe_bounds(name: str, bounds: NumberBounds) -> str:
 
 def read_count(option: VllmOption | None) -> int | None:
     """Return the integer of an option; None for "auto" and where there is none."""
-    if option is None or isinstance(option.value, bool):
-        return None
-    text = str(option.value).strip()
-    if option.name == "max-model-len" and text in AUTO:
-        return None
-    try:
-        if text.startswith("-"):
-            return -parse_human_readable_int(text[1:])
-        return parse_human_readable_int(text)
-    except ValueError:  # the rule `number` reports it
-        return None
+    return None if option is None else option.integer  # the rule `number` reports others
 
 
 def _check_batch(context: RuleContext) -> Iterator[RuleFinding]:

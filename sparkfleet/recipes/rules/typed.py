@@ -22,14 +22,18 @@ from sparkfleet.vllm.option_types import (
     SIZE,
     load_option_types,
 )
-from sparkfleet.vllm.options import VllmOption, parse_human_readable_int
+from sparkfleet.vllm.options import (
+    AUTO_LENGTH,
+    VllmOption,
+    parse_human_readable_int,
+    parse_integer,
+)
 from sparkfleet.vllm.releases import parse_version
 
 OLDER = {"swap-space": NUMBER}  # in releases before the one of the table
-WORDS = {"max-model-len": ("auto", "-1")}
+WORDS = {"max-model-len": AUTO_LENGTH}
 LEVEL = re.compile(r"[0-3]")  # of compilation-config, before it was JSON alone
 OBJECTS_SINCE = Version("0.11.0")
-WHOLE = re.compile(r"[+-]?\d+(?:_\d+)*")
 SHORT_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')  # also within JSON
 NEGATIVE = ("false", "no", "off", "0", "")
 UNSET = ("", "None")  # what vLLM reads as no value, where its option may have none
@@ -117,7 +121,7 @@ def _check_number_lists(context: RuleContext) -> Iterator[RuleFinding]:
         option = context.option(name)
         value = option.value if option is not None else None
         items = value if isinstance(value, list | tuple) else (value,)
-        wrong = [item for item in items if not WHOLE.fullmatch(str(item).strip())]
+        wrong = [item for item in items if not _is_integer(item)]
         if option is None or option.path or not wrong or is_malformed(str(value)):
             continue
         yield RuleFinding(
@@ -137,11 +141,19 @@ def _describe_number(name: str, kind: str) -> str:
 
 def _is_number(name: str, kind: str, text: str) -> bool:
     if kind == INTEGER:
-        return bool(WHOLE.fullmatch(text))
+        return _is_integer(text)
     try:
         if kind == SIZE:
             return text in WORDS.get(name, ()) or parse_human_readable_int(text) >= 0
         float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_integer(value: object) -> bool:
+    try:
+        parse_integer(value)
     except ValueError:
         return False
     return True

@@ -222,6 +222,26 @@ def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("args", "number"),
+    [
+        ({}, None),
+        ({"max_model_len": "64K"}, 65536),
+        ({"max-model-len": "auto"}, None),
+        ({"max-model-len": -1}, None),
+        ({"max-num-seqs": -1}, -1),
+        ({"max-num-seqs": "+1_0"}, 10),
+        ({"max-num-seqs": True}, None),
+        ({"max-num-seqs": "many"}, None),
+    ],
+)
+def test_the_integer_of_an_option_is_read_as_vllm_reads_it(
+    args: dict[str, Any], number: int | None
+) -> None:
+    name = next((key.replace("_", "-") for key in args), "max-model-len")
+    assert _read(args, ()).integer(name) == number
+
+
+@pytest.mark.parametrize(
     ("args", "share"),
     [({}, 0.92), ({"gpu_memory_utilization": "0.7"}, 0.7), ({"gpu-memory-utilization": 1}, 1.0)],
 )

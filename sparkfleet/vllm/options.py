@@ -55,6 +55,7 @@ SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 
     "spec-tokens": "num_speculative_tokens",
 }
 AUTO_LENGTH = ("auto", "-1")  # of max-model-len: the longest that fits
+NUMBER_CHARACTERS = frozenset("-.0123456789")
 PLAIN_INTEGER = re.compile(r"[+-]?\d{1,20}(?:_\d{1,20}){0,6}")
 MULTIPLIERS = {
     **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
@@ -218,6 +219,21 @@ def parse_json_object(value: Any) -> Mapping[str, Any]:
         except ValueError:
             return {}
     return value if isinstance(value, Mapping) else {}
+
+
+def parse_word(word: Any) -> Any:
+    """Return the number, list or mapping that a word of a command line is; others as they are.
+
+    So are numbers in another form, such as 007 and 1e5, which may be a name or a revision.
+    """
+    if not isinstance(word, str):
+        return word
+    try:
+        value = parse_json(word)
+    except ValueError:
+        return word
+    is_number = type(value) in (int, float) and NUMBER_CHARACTERS.issuperset(word)
+    return value if is_number or isinstance(value, list | dict) else word
 
 
 def parse_integer(value: object) -> int:

@@ -12,7 +12,7 @@ from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.recipes.foreign.draft import RecipeDraft
 from sparkfleet.recipes.foreign.placeholders import CommandTemplate, ExpandedWord
 from sparkfleet.recipes.foreign.words import Command, join_words, split_commands
-from sparkfleet.values import parse_digits, parse_json
+from sparkfleet.values import parse_digits
 from sparkfleet.variables.secret import NAMES as SECRET
 from sparkfleet.vllm.options import (
     APPENDED,
@@ -20,13 +20,15 @@ from sparkfleet.vllm.options import (
     VllmOption,
     VllmOptions,
     is_option_word,
+    parse_integer,
+    parse_json_object,
+    parse_word,
     read_vllm_options,
 )
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 from sparkfleet.yaml.nodes import Node, Scalar
 
 ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
-NUMBER = re.compile(r"-?(?:\d{1,15}|\d+\.\d+)")
 HUB_NAME = re.compile(r"\w[\w.-]*/\w[\w.-]*")
 CACHED = re.compile(  # the folder of a model in a cache of the Hub
     r"(?:/|~)\S*/models--(?P<owner>[\w.-]+?)--(?P<name>[\w.-]+)/snapshots/(?P<commit>[0-9a-f]{40})/?"
@@ -41,6 +43,7 @@ BY_SPARKFLEET = (  # set for each host, from the inventory and the size
 )
 EXECUTORS = ("ray", "mp")
 DEFAULT_PORT = 8000
+MOST_RANKS = 9999
 
 
 @dataclass(slots=True)
@@ -68,11 +71,16 @@ class ServeCommand:
         if found is None:
             return 1
         text, place = found
-        if not re.fullmatch(r"[1-9]\d{0,3}", str(text)):
+        try:
+            size = parse_integer(text)
+        except ValueError:
+            size = 0
+        if not 1 <= size <= MOST_RANKS:
             raise RecipeError(
-                f"--{name}: expected an integer >= 1 (got {text!r})", where=place.where
+                f"--{name}: expected an integer from 1 to {MOST_RANKS} (got {text!r})",
+                where=place.where,
             )
-        return int(text)
+        return size
 
 
 def read_serve_command(node: Scalar, template: CommandTemplate) -> ServeCommand:
@@ -216,29 +224,15 @@ OWNED_WRITERS: Mapping[str, Callable[[RecipeDraft, Any, Node], None]] = {
 
 def _convert_value(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        items = [_convert_text(item) for item in value]
+        items = [parse_word(item) for item in value]
         return {REPEAT: items} if name in APPENDED else items
-    return _convert_text(value)
-
-
-def _convert_text(value: Any) -> Any:
-    """Return a number or JSON for a text that is one."""
-    if not isinstance(value, str):
-        return value
-    if NUMBER.fullmatch(value):
-        return float(value) if "." in value else int(value)
-    if value[:1] in ("{", "["):
-        try:
-            return parse_json(value)
-        except ValueError:
-            return value
-    return value
+    return parse_word(value)
 
 
 def _put_drafts(draft: RecipeDraft, command: ServeCommand) -> None:
     """Declare the draft model, which no other tool downloads by itself."""
-    config = _name_cached_draft(_convert_text(command.options.speculative_config))
-    name = config.get("model") if isinstance(config, dict) else None
+    config = _name_cached_draft(parse_json_object(command.options.speculative_config))
+    name = config.get("model")
     if isinstance(name, str) and HUB_NAME.fullmatch(name):
         found = command.find(SPECULATION) or command.find("spec-model")
         revision = config.get("revision")

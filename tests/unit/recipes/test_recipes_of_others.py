@@ -278,6 +278,11 @@ def test_a_file_that_cannot_be_served_is_refused_at_its_place(name: str) -> None
         (SPARKRUN.replace("model: org/Small\n", ""), "missing model", (1, 1)),
         (SPARKRUN.replace("runtime: vllm", "runtime: trtllm"), "runtime: expected", (3, 10)),
         (SPARKRUN + "min_nodes: two\n", "min_nodes: expected an integer >= 1", (9, 12)),
+        (
+            SPARKRUN.replace("{model} --", "{model} -tp two --"),
+            "--tensor-parallel-size: expected an integer from 1 to 9999 (got 'two')",
+            (8, 26),
+        ),
         (SPARKRUN + "include: base\n", "include: base not found next to this file", (9, 10)),
         (SPARKRUN + "metadata: []\n", "metadata: expected a mapping", (9, 11)),
         ("schema_version: 7\nserve: {}\n", "schema_version: expected 3 or 4 (got 7)", (1, 17)),
@@ -385,6 +390,20 @@ def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None
     ):
         assert part in advice, part
     assert "vllm_env" not in recipe.vars
+
+
+def test_words_become_numbers_only_where_their_text_stays_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "small.yaml"
+    words = "-tp +2 --tokenizer-revision 0012345 --code-revision 12e45 --seed 7"
+    path.write_text(SPARKRUN.replace("{model} --", f"{{model}} {words} --"))
+    recipe = load_recipe(str(path))
+    assert recipe.tp_max == 2
+    assert _data(recipe, "vllm_args") == {
+        "tokenizer-revision": "0012345",
+        "code-revision": "12e45",
+        "seed": 7,
+        "max-model-len": 65536,
+    }
 
 
 def test_another_command_of_a_script_is_not_run_and_named(tmp_path: Path) -> None:

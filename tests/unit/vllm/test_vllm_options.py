@@ -20,6 +20,7 @@ from sparkfleet.vllm.options import (
     SHORT_NAMES,
     VllmOptions,
     parse_human_readable_int,
+    parse_word,
     read_command_line,
     read_vllm_options,
 )
@@ -200,6 +201,22 @@ def test_each_option_has_its_place(tmp_path: Path) -> None:
 )
 def test_integers_are_read_with_vllms_suffixes(text: str, number: int) -> None:
     assert parse_human_readable_int(text) == number
+
+
+@pytest.mark.parametrize(
+    ("word", "value"),
+    [
+        *(("16", 16), ("-1", -1), ("0.90", 0.9), ("[1, 2]", [1, 2]), ('{"a": "b"}', {"a": "b"})),
+        *((word, word) for word in ("007", "1e5", "123e456", "NaN", "true", "null", "64K", "{a}")),
+        *((word, word) for word in (" 5", '"a"', "", "0.9.1", "1_000")),
+        (True, True),
+    ],
+)
+def test_a_word_is_a_number_or_json_only_where_nothing_of_it_is_lost(
+    word: Any, value: Any
+) -> None:
+    parsed = parse_word(word)
+    assert (parsed, type(parsed)) == (value, type(value))
 
 
 @pytest.mark.parametrize(

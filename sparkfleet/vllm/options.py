@@ -90,6 +90,11 @@ class VllmOption:
         return self.written if self.written.startswith("-") else f"--{self.written}"
 
     @property
+    def plain_name(self) -> str:
+        """Its long name without a negation, which `name` has where the value is text."""
+        return _remove_negation(self.name)
+
+    @property
     def integer(self) -> int | None:
         """The integer that it has; None for another value, and for the longest that fits."""
         text = str(self.value).strip()
@@ -302,11 +307,16 @@ def _build_option(written: str, value: Any, where: Where) -> VllmOption:
     name, path = split_option_name(written)
     if name == SHORT_NAMES["O"] and written.lstrip("-").startswith("O"):
         name = name if str(value).isdecimal() and not path else "compilation-config"
-    if name.startswith("no-") and isinstance(value, bool):
-        name, _ = split_option_name(name.removeprefix("no-"))
-        value = not value
+    plain_name = _remove_negation(name)
+    if plain_name != name and (value is None or isinstance(value, bool)):
+        name = plain_name
+        value = None if value is None else not value
     value = list(value) if isinstance(value, tuple) else value
     return VllmOption(name=name, written=written, value=value, where=where, path=path)
+
+
+def _remove_negation(name: str) -> str:
+    return split_option_name(name.removeprefix("no-"))[0] if name.startswith("no-") else name
 
 
 def _complete_name(name: str) -> str:

@@ -39,7 +39,7 @@ def find_owned_option(word: str) -> str:
     In every spelling that vLLM's parser takes: with a value after ``=``, with underscores, short,
     short with its number (``-n2``), shortened, negated.
     """
-    names = [option.name.removeprefix("no-") for option in read_command_line([word])]
+    names = [option.plain_name for option in read_command_line([word])]
     # A beginning of several options counts too: some release has only one of them
     return next(
         (option for option in OWNED_OPTIONS for name in names if name and option.startswith(name)),

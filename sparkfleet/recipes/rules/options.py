@@ -29,7 +29,8 @@ def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
         of_fork = option.name in FORK_OPTIONS.get(context.image.repository, ())
         known = of_fork and not context.facts.options
-        if not known and _is_unknown_name("options", option.name, context, context.facts.options):
+        spellings = {option.name, option.plain_name}
+        if not known and _is_unknown_name("options", spellings, context, context.facts.options):
             names = _list_vllm_names("options", context, context.facts.options)
             history = releases.load_release_table("options").history(option.name)
             added = not history and bool(context.settings.value("engine_mods"))
@@ -48,7 +49,7 @@ def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
         ignored = name == ATTENTION and is_gemma4(context)  # reported by a rule of its own
         if value is None or ignored or not VARIABLE.fullmatch(str(name)):
             continue
-        if _is_unknown_name("variables", name, context, context.facts.variables):
+        if _is_unknown_name("variables", {name}, context, context.facts.variables):
             names = _list_vllm_names("variables", context, context.facts.variables)
             history = releases.load_release_table("variables").history(name)
             if not history and _has_own_variables(context):
@@ -70,25 +71,18 @@ def _has_own_variables(context: RuleContext) -> bool:
 
 
 def _is_unknown_name(
-    kind: str, name: str, context: RuleContext, installed: Collection[str]
+    kind: str, spellings: Collection[str], context: RuleContext, installed: Collection[str]
 ) -> bool:
-    """Return whether the vLLM that will run has no such name; False where that is unknown.
+    """Return whether the vLLM that will run has none of these names; False where that is unknown.
 
     Without a version it is unknown only if no release of the table has ever had it.
     """
-    spellings = _list_spellings(name) if kind == "options" else (name,)
     if installed:
         return not any(spelling in installed for spelling in spellings)
     table = releases.load_release_table(kind)
     if table.covers(context.version):
         return all(table.has(spelling, context.version) is False for spelling in spellings)
     return not any(spelling in table.spans for spelling in spellings)
-
-
-def _list_spellings(name: str) -> tuple[str, ...]:
-    """Return what an option can be in a list: itself, without its key, without its negation."""
-    head = name.partition(".")[0]
-    return (name, head, head.removeprefix("no-"))
 
 
 def _list_vllm_names(

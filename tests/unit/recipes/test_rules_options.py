@@ -37,6 +37,8 @@ def _args(**args: Any) -> dict[str, Any]:
         ("swap-space", "0.18.2.dev0", "error"),
         ("quantization", "0.21.0", None),
         ("no-enable-prefix-caching", "0.21.0", None),
+        ("no_enable_prefix_cach", "0.21.0", None),
+        ("no-enable-prefix-cachng", "0.21.0", "error"),
         ("compilation-config.mode", "0.21.0", None),
         ("quantizaton", "0.99.0", "warning"),  # newer than what is known
     ],

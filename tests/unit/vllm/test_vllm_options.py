@@ -170,6 +170,20 @@ def test_the_items_of_repeat_are_options_of_their_own() -> None:
     assert _read({"middleware": {"repeat": ["a", "b"]}}, ()).value("middleware") == ["a", "b"]
 
 
+@pytest.mark.parametrize(
+    ("written", "value", "name"),
+    [
+        ("no-enforce-eager", True, "enforce-eager"),
+        ("no_enforce_eager", None, "enforce-eager"),
+        ("--no-enforce-eag", "true", "no-enforce-eag"),
+        ("enforce_eager", "true", "enforce-eager"),
+    ],
+)
+def test_a_negation_has_the_plain_name_of_its_option(written: str, value: Any, name: str) -> None:
+    (option,) = _read({written: value}, ())
+    assert (option.name, option.plain_name) == (name, "enforce-eager")
+
+
 def test_null_leaves_an_option_unset() -> None:
     options = _read({"seed": None}, ())
     assert options.find("seed") is None

@@ -5,17 +5,19 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from sparkfleet.errors import Where
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.glossary import ENVIRONMENT, OPTIONS
+from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.secret import NAMES, VEIL, is_file
 from sparkfleet.vllm.options import split_option_name
 
+Holder: TypeAlias = tuple[Value, Any]  # a layer, and the key that it has
 GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of every rank"}
 
 
@@ -88,8 +90,8 @@ def _is_serving_variable(name: str, inventory_vars: Mapping[str, Value]) -> bool
 def _expand_settings(recipe: Recipe, name: str, inventory_value: Value | None) -> Iterator[Setting]:
     layers = [layer for layer in (inventory_value, recipe.vars.get(name)) if layer is not None]
     if VARIABLES[name].kind in (Kind.MAPPING, Kind.ENVIRONMENT):
-        keys = {key: None for layer in reversed(layers) for key in layer.data or {}}
-        yield from (_build_entry_setting(recipe, name, str(key), layers) for key in keys)
+        for key, holders in _find_holders(name, layers).items():
+            yield _build_entry_setting(recipe, name, str(key), holders)
         return
     first, *weaker = [layer for top in layers for layer in (top, *top.shadowed)]
     yield Setting(
@@ -103,11 +105,23 @@ def _expand_settings(recipe: Recipe, name: str, inventory_value: Value | None) -
     )
 
 
-def _build_entry_setting(recipe: Recipe, name: str, key: str, layers: list[Value]) -> Setting:
-    holders = [layer for layer in layers if key in (layer.data or {})]
+def _find_holders(name: str, layers: list[Value]) -> dict[Any, list[Holder]]:
+    """Return the layers that have each key of a mapping, with their own keys, strongest first."""
+    top, *below = layers
+    holders: dict[Any, list[Holder]] = {}
+    for layer in below:
+        matches = match_keys(name, layer.data or {}, top.data or {})
+        for key in layer.data or {}:
+            holders.setdefault(matches.get(key, key), []).append((layer, key))
+    for key in top.data or {}:
+        holders[key] = [(top, key), *holders.get(key, ())]
+    return holders
+
+
+def _build_entry_setting(recipe: Recipe, name: str, key: str, holders: list[Holder]) -> Setting:
     recipe_value = recipe.vars.get(name)
     entries = [
-        (_as_written(layer)[key], layer.entries.get(key) or layer.where) for layer in holders
+        (_as_written(layer)[own], layer.entries.get(own) or layer.where) for layer, own in holders
     ]
     (value, where), *over = entries
     return Setting(
@@ -117,8 +131,13 @@ def _build_entry_setting(recipe: Recipe, name: str, key: str, layers: list[Value
         where=where,
         over=tuple(over),
         meaning=_find_meaning(name, key),
-        why=recipe.why.get(key, "") if holders[0] is recipe_value else "",
+        why=_find_reason(recipe, name, key) if holders[0][0] is recipe_value else "",
     )
+
+
+def _find_reason(recipe: Recipe, variable: str, key: str) -> str:
+    matches = match_keys(variable, {key: True}, recipe.why)
+    return recipe.why[matches[key]] if matches else ""
 
 
 def _find_meaning(variable: str, key: str) -> str:

@@ -1,7 +1,7 @@
 """Recipes that extend others: the chain of files, laid over each other with every place kept.
 
 Mappings (`MERGED`) are laid over key by key, and null takes a key away; everything else replaces
-what was there.
+what was there. An option of vLLM is one key, however each file spells it.
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.files import explain_unreadable_file
 from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
+from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
 from sparkfleet.recipes.yaml_file import read_recipe_file
 from sparkfleet.resources import (
@@ -102,7 +104,7 @@ def merge_chain(trees: Sequence[Map]) -> Map:
     nearest, *bases = trees
     below = _drop_stale_reasons(merge_chain(bases), nearest).entries if bases else {}
     laid = {
-        name: (key, _merge_node(node, below[name][1]) if name in MERGED and name in below else node)
+        name: (key, _merge_node(name, node, below[name][1]) if name in below else node)
         for name, (key, node) in nearest.entries.items()
     }
     entries = {
@@ -111,33 +113,34 @@ def merge_chain(trees: Sequence[Map]) -> Map:
     return replace(nearest, entries=entries)
 
 
-def _merge_node(nearer: Node, base: Node) -> Node:
-    if not (isinstance(nearer, Map) and isinstance(base, Map)):
+def _merge_node(name: str, nearer: Node, base: Node) -> Node:
+    if not (name in MERGED and isinstance(nearer, Map) and isinstance(base, Map)):
         return nearer
-    gone = {
-        key
-        for key, entry in nearer.entries.items()
-        if key in base.entries and _is_null_entry(entry)
-    }
-    entries = {**base.entries, **nearer.entries}
-    return replace(nearer, entries={key: entries[key] for key in entries if key not in gone})
+    matches = match_keys(name, base.data, nearer.data)
+    removed = {key for key in matches.values() if _is_null_entry(nearer.entries[key])}
+    kept = {key: base.entries[key] for key in base.entries if matches.get(key, key) == key}
+    entries = {**kept, **nearer.entries}
+    return replace(nearer, entries={key: entries[key] for key in entries if key not in removed})
 
 
 def _drop_stale_reasons(below: Map, nearer: Map) -> Map:
-    """Return `below` without reasons for what `own` takes away."""
+    """Return `below` without reasons for what `nearer` takes away."""
     reasons = below.get("why")
     if not isinstance(reasons, Map):
         return below
     gone = {
         key
-        for node in map(nearer.get, EXPLAINED)
-        if isinstance(node, Map)
-        for key, entry in node.entries.items()
-        if _is_null_entry(entry)
+        for name in EXPLAINED
+        if isinstance(node := nearer.get(name), Map)
+        for key in match_keys(name, reasons.data, _select_nulls(node))
     }
     left = {key: entry for key, entry in reasons.entries.items() if key not in gone}
     why = (below.key("why"), replace(reasons, entries=left))
     return replace(below, entries={**below.entries, "why": why})
+
+
+def _select_nulls(node: Map) -> dict[Any, None]:
+    return {key: None for key, entry in node.entries.items() if _is_null_entry(entry)}
 
 
 def _is_null_entry(entry: Entry) -> bool:

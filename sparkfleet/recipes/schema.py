@@ -13,6 +13,7 @@ from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.model import Value
 from sparkfleet.quantities import parse_count, parse_size
 from sparkfleet.recipes.extends import EXPLAINED
+from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
 from sparkfleet.recipes.reader import (
     RecipeReader,
@@ -183,8 +184,10 @@ def _check_reasons(tree: Map, reader: RecipeReader) -> None:
     if not isinstance(reasons, Map):
         return
     keys = _list_keys(tree) + [name for key in EXPLAINED for name in _list_keys(tree.get(key))]
+    args = tree.get("vllm_args")
+    options = match_keys("vllm_args", reasons.data, args.data if isinstance(args, Map) else {})
     for key in reasons.names():
-        if key.data not in keys:
+        if key.data not in keys and key.data not in options:
             message = f"why explains {key.data!r}, which the recipe does not set"
             reader.add_problem(message, key.where, did_you_mean(str(key.data), keys))
 

@@ -2,8 +2,8 @@
 
 From weak to strong: the table's default, the recipe, the inventory (itself by Ansible's rules,
 ``--set`` last). Mappings (`vllm_args`, `vllm_env`, `nccl_env`) of recipe and inventory are
-laid over each other key by key; a key set to null takes it away again. Everything else is replaced
-whole.
+laid over each other key by key, options of vLLM in any spelling; a key set to null takes it away
+again. Everything else is replaced whole.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.model import EMPTY, Host, Value
 from sparkfleet.quantities import parse_seconds, parse_size
+from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.rendering import render_recipe_variables
 from sparkfleet.variables import VARIABLES, Kind
@@ -45,8 +46,12 @@ def _merge_values(name: str, strong: Value | None, weak: Value | None) -> Value:
     shadowed = (*strong.shadowed, weak, *weak.shadowed)
     if VARIABLES[name].kind not in LAID_OVER:
         return replace(strong, shadowed=shadowed)
-    data = {**(weak.data or {}), **(strong.data or {})}
-    entries = {**_locate_entries(weak), **_locate_entries(strong)}
+    below, above = weak.data or {}, strong.data or {}
+    matches = match_keys(name, below, above)
+    kept = {key: item for key, item in below.items() if matches.get(key, key) == key}
+    places = _locate_entries(weak)
+    entries = {**{key: places[key] for key in kept}, **_locate_entries(strong)}
+    data = {**kept, **above}
     return replace(strong, data=data, shadowed=(strong, *shadowed), entries=entries)
 
 

@@ -210,6 +210,12 @@ def split_option_name(written: str) -> tuple[str, tuple[str, ...]]:
     return SHORT_NAMES.get(name) or _complete_name(name), tuple(path)
 
 
+def identify_option(written: str, value: Any) -> tuple[str, ...]:
+    """Return what is the same for every spelling of an option: its plain name and its keys."""
+    option = _build_option(written, value, Where(file=""))
+    return (option.plain_name, *option.path)
+
+
 def is_option_word(word: str) -> bool:
     """Return whether a word of a command line is an option, and not a value such as -1."""
     name = word.partition("=")[0]

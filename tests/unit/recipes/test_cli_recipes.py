@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.model import Host, Value
 from sparkfleet.recipes.explanation import list_settings
 from sparkfleet.recipes.glossary import ENVIRONMENT, OPTIONS
 from sparkfleet.recipes.recipe import load_recipe
@@ -134,6 +135,19 @@ def test_an_option_is_explained_in_every_spelling(tmp_path: Path, name: str) -> 
     long = "quantization" if "q" in name else "max-model-len"
     (found,) = [one for one in list_settings(load_recipe(str(path))) if one.key == name]
     assert found.meaning == OPTIONS[long]
+
+
+def test_an_option_of_the_inventory_is_shown_over_the_recipes_in_another_spelling(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text("vllm_model: org/model\nvllm_args: {max-model-len: 1, seed: 2}\n")
+    host = Host(name="h", vars={"vllm_args": Value(data={"max_model_len": 3})})
+    shown = [one for one in list_settings(load_recipe(str(path)), host) if one.key]
+    assert [(one.key, one.value, [value for value, _ in one.over]) for one in shown] == [
+        ("max_model_len", 3, [1]),
+        ("seed", 2, []),
+    ]
 
 
 def test_no_meaning_is_left_over() -> None:

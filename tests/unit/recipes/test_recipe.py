@@ -83,6 +83,26 @@ def test_mappings_are_laid_over_each_other_and_null_takes_a_key_away(tmp_path: P
     assert str(settings.origin("vllm_args", "max-model-len")).endswith("r.yml:1:13")
 
 
+def test_an_option_of_the_inventory_replaces_the_recipes_in_another_spelling(
+    tmp_path: Path,
+) -> None:
+    settings = _settings(
+        tmp_path,
+        "vllm_args: {max-model-len: 65536, quantization: fp8, seed: 1}\n"
+        "vllm_env: {A_B: 1}\nnccl_env: {NCCL_DEBUG: WARN}\n",
+        vllm_args={"max_model_len": 4096, "q": None},
+        vllm_env={"a_b": 2},
+    )
+    assert settings.mapping("vllm_args") == {"seed": 1, "max_model_len": 4096, "q": None}
+    assert settings.mapping("vllm_env") == {"A_B": 1, "a_b": 2}
+    assert settings.vllm_options.by_name() == {"seed": 1, "max-model-len": 4096}
+    option = settings.vllm_options.find("max-model-len")
+    assert option is not None
+    assert str(option.where) == "inventory.yml:3:1"
+    over = settings.with_variables({"vllm_args": Value(data={"--max-model-len": 8192})})
+    assert over.vllm_options.by_name() == {"seed": 1, "max-model-len": 8192}
+
+
 def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:
     settings = _settings(tmp_path, "vllm_args: {a: 1}\n", vllm_args={"b": 2})
     over = settings.with_variables(

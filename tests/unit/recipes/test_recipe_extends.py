@@ -8,6 +8,7 @@ import pytest
 
 from sparkfleet.errors import RecipeError
 from sparkfleet.model import Host
+from sparkfleet.recipes.explanation import list_settings
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe
 
@@ -83,6 +84,60 @@ def test_every_value_is_from_the_file_that_set_it(tmp_path: Path) -> None:
     assert str(settings.origin("vllm_env", "B")).endswith("base.yml:6:18")
     assert str(settings.origin("vllm_port")).endswith("base.yml:4:1")
     assert str(recipe.places["checkpoint.format"]).endswith("base.yml:8:14")
+
+
+def test_an_option_replaces_that_of_the_base_in_another_spelling(tmp_path: Path) -> None:
+    recipe = _variant(
+        tmp_path,
+        "vllm_args: {max_model_len: 1010000, --moe_backend: null, no-enforce-eager: true}\n",
+    )
+    assert recipe.vars["vllm_args"].data == {
+        "dtype": "auto",
+        "max_model_len": 1010000,
+        "no-enforce-eager": True,
+    }
+    assert recipe.why == {"A": "needed", "vllm_port": "another one"}
+    option = Settings(host=overlay_recipe(Host(name="h"), recipe)).vllm_options.find(
+        "max-model-len"
+    )
+    assert option is not None
+    assert str(option.where).endswith("variant.yml:2:13")
+
+
+@pytest.mark.parametrize(
+    ("below", "above", "merged"),
+    [
+        ("quantization: fp8", "q: null", {}),
+        ("-q: fp8", "quantization: awq", {"quantization": "awq"}),
+        ("enforce-eager: true", "no_enforce_eager: true", {"no_enforce_eager": True}),
+        ("enforce-eager: true", "no-enforce-eager: null", {}),
+        ("sc.method: mtp, sc.model: a/b", "speculative-config: null", {}),
+        ("sc.method: mtp", "speculative_config: {model: a/b}",
+         {"speculative_config": {"model": "a/b"}}),
+        ("sc.method: mtp, sc.model: a/b", "speculative_config.method: eagle3",
+         {"sc.model": "a/b", "speculative_config.method": "eagle3"}),
+        ("O: 3", "optimization-level: 2", {"optimization-level": 2}),
+        ("O: 3", "O: null", {}),
+        ("max-model-len: 1, max_model_len: 2", "max-model: 3", {"max-model": 3}),
+        ("max-model-len: 1", "max-model-len: 2, max_model_len: 3",
+         {"max-model-len": 2, "max_model_len": 3}),
+    ],
+)  # fmt: skip
+def test_options_are_merged_in_every_spelling_that_vllm_takes(
+    tmp_path: Path, below: str, above: str, merged: dict[str, object]
+) -> None:
+    base = f"vllm_model: a\nvllm_args: {{seed: 1, {below}}}\n"
+    _write(tmp_path, base=base, r=f"extends: base.yml\nvllm_args: {{{above}}}\n")
+    recipe = load_recipe(str(tmp_path / "r.yml"))
+    assert recipe.vars["vllm_args"].data == {"seed": 1, **merged}
+
+
+def test_a_reason_belongs_to_its_option_in_every_spelling(tmp_path: Path) -> None:
+    recipe = _variant(tmp_path, "vllm_args: {moe_backend: triton}\n")
+    (moe,) = [one for one in list_settings(recipe) if one.key == "moe_backend"]
+    assert moe.why == "it is right"
+    other = _variant(tmp_path, "vllm_args: {moe_backend: triton}\nwhy: {moe_backend: faster}\n")
+    assert other.why == {"A": "needed", "vllm_port": "another one", "moe_backend": "faster"}
 
 
 def test_a_chain_has_every_link(tmp_path: Path) -> None:

@@ -159,6 +159,13 @@ def test_an_option_in_two_spellings_is_reported_at_the_second(recipes: Recipes) 
     assert str(one.finding.where).endswith("made.yml:4:3")
 
 
+def test_an_option_in_the_spelling_of_another_layer_is_not_given_twice(recipes: Recipes) -> None:
+    recipe = _args(**{"max-model-len": 1})
+    assert "twice" not in recipes.found(recipe, vllm_args={"max_model_len": 2})
+    own = {"max_model_len": 2, "max-model-len": 3}
+    assert recipes.found(recipe, vllm_args=own)["twice"] == "error"
+
+
 @pytest.mark.parametrize(
     ("value", "fires"),
     [

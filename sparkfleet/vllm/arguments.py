@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
-from sparkfleet.vllm.options import REPEAT, SHORT_NAMES
+from sparkfleet.vllm.options import SHORT_NAMES, list_repeated_items
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
 
@@ -65,8 +65,8 @@ def _format_option(option: str, value: Any) -> Iterator[str]:
         return
     if isinstance(value, bool):
         yield from _format_flag(option, value=value)
-    elif isinstance(value, Mapping) and isinstance(value.get(REPEAT), list) and len(value) == 1:
-        for item in value[REPEAT]:
+    elif (items := list_repeated_items(value)) is not None:
+        for item in items:
             yield from _format_option(option, item)
     elif isinstance(value, list | tuple):
         yield from (option, *map(_format_option_value, value))

@@ -216,6 +216,12 @@ def identify_option(written: str, value: Any) -> tuple[str, ...]:
     return (option.plain_name, *option.path)
 
 
+def list_repeated_items(value: Any) -> list[Any] | None:
+    """Return the values for each of which an option is given anew; None for any other value."""
+    items = value.get(REPEAT) if isinstance(value, Mapping) and len(value) == 1 else None
+    return items if isinstance(items, list) else None
+
+
 def is_option_word(word: str) -> bool:
     """Return whether a word of a command line is an option, and not a value such as -1."""
     name = word.partition("=")[0]
@@ -284,11 +290,9 @@ def _replace_value(option: VllmOption, value: Any) -> VllmOption:
 
 def _read_entry(written: str, value: Any, where: Where) -> Iterator[VllmOption]:
     """Yield the options that an entry of `vllm_args` becomes."""
-    if isinstance(value, Mapping) and isinstance(value.get(REPEAT), list) and len(value) == 1:
-        for item in value[REPEAT]:
-            yield _build_option(written, item, where)
-    else:
-        yield _build_option(written, value, where)
+    items = list_repeated_items(value)
+    for item in [value] if items is None else items:
+        yield _build_option(written, item, where)
 
 
 def _read_words(words: Sequence[str], places: Sequence[Where]) -> Iterator[VllmOption]:

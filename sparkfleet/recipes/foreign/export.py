@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,12 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.arguments import format_vllm_option
-from sparkfleet.vllm.options import REPEAT, read_vllm_options, split_option_name
+from sparkfleet.vllm.options import (
+    is_option_word,
+    list_repeated_items,
+    read_vllm_options,
+    split_option_name,
+)
 
 INDENT = " \\\n  "
 DEFAULT_OPTIONS = {  # options whose values other tools keep in `defaults`
@@ -28,13 +34,19 @@ DEFAULT_OPTIONS = {  # options whose values other tools keep in `defaults`
     "max-num-batched-tokens": "max_num_batched_tokens",
 }
 SAID = {  # variables that an export has
-    *("vllm_model", "vllm_args", "vllm_env", "nccl_env", "vllm_served_name", "vllm_port"),
-    *("vllm_executor", "engine_image", "engine_mods", "weights_revision", "weights_drafts"),
+    *("vllm_model", "vllm_args", "vllm_raw_args", "vllm_env", "nccl_env", "vllm_served_name"),
+    *("vllm_port", "vllm_executor", "engine_image", "engine_mods"),
+    *("weights_revision", "weights_drafts"),
 }
 NEEDED = (  # without them the model may not start, or not as it should
     *("weights_files", "weights_source", "engine_mounts", "engine_pip", "engine_args"),
-    *("engine_privileged", "vllm_raw_args"),
+    "engine_privileged",
 )
+PLACEHOLDERS = (
+    *("model", "model_revision", "host", "port", "tensor_parallel"),
+    *DEFAULT_OPTIONS.values(),
+)
+FILLED_IN = re.compile(rf"\{{(?:{'|'.join(PLACEHOLDERS)})\}}")  # by sparkrun, also in quotes
 FOLDER = "@MODEL@"  # the folder of the weights, which is another with every tool
 
 
@@ -157,9 +169,12 @@ def _build_command(values: Mapping[str, Any], recipe: Recipe, target: Format) ->
         words.append(["--revision", "{model_revision}"])
     defaults = _build_defaults(recipe, values)
     given = values.get("vllm_args") or {}
-    said = {name: value for name, value in given.items() if _find_own_form(value) is None}
+    said = {name: value for name, value in given.items() if _find_obstacle(value, target) is None}
     for name, value in said.items():
         words += list(_format_option(name, value, defaults, doubled=doubled))
+    raw = [str(word) for word in values.get("vllm_raw_args") or ()]
+    if _find_obstacle(raw, target) is None:
+        words += _format_raw_words(raw, doubled=doubled)
     return INDENT.join(" ".join(line) for line in words) + "\n"
 
 
@@ -170,11 +185,21 @@ def _format_option(
     placeholder = None if path else DEFAULT_OPTIONS.get(option)
     if placeholder in defaults:
         yield [f"--{option}", f"{{{placeholder}}}"]
-    elif isinstance(value, Mapping) and set(value) == {REPEAT}:
-        for item in value[REPEAT]:
+    elif (items := list_repeated_items(value)) is not None:
+        for item in items:
             yield from _format_option(name, item, defaults, doubled=doubled)
     elif words := format_vllm_option(name, value):
         yield [_escape(quote([word]), doubled=doubled) for word in words]
+
+
+def _format_raw_words(words: Sequence[str], *, doubled: bool) -> list[list[str]]:
+    """Return the words as they are, each option with what follows it on a line of its own."""
+    lines: list[list[str]] = []
+    for word in words:
+        if not lines or is_option_word(word):
+            lines.append([])
+        lines[-1].append(_escape(quote([word]), doubled=doubled))
+    return lines
 
 
 def _escape(text: str, *, doubled: bool) -> str:
@@ -186,7 +211,7 @@ def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) ->
         if name not in SAID and value not in (None, [], {}, ""):
             needed = "; without it the model may not start" if name in NEEDED else ""
             yield f"{name} has no counterpart{needed}"
-    yield from _list_own_forms(values)
+    yield from _list_obstacles(values, target)
     if target is Format.EUGR and values.get("weights_drafts"):
         yield "weights_drafts: eugr's launcher downloads `model` only; vLLM downloads the draft"
     if target is Format.EUGR and values.get("weights_revision", "main") != "main":
@@ -202,12 +227,24 @@ def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) ->
             yield f"{name} has no counterpart"
 
 
-def _list_own_forms(values: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the options and variables whose value only sparkfleet can fill in."""
-    for variable in ("vllm_env", "vllm_args"):
-        for name, value in (values.get(variable) or {}).items():
-            if (form := _find_own_form(value)) is not None:
-                yield f"{name} of {variable} has {form}"
+def _list_obstacles(values: Mapping[str, Any], target: Format) -> Iterator[str]:
+    """Yield the options and variables whose value the other tool cannot have."""
+    for name, value in (values.get("vllm_env") or {}).items():
+        if (form := _find_own_form(value)) is not None:
+            yield f"{name} of vllm_env has {form}"
+    for name, value in (values.get("vllm_args") or {}).items():
+        if (form := _find_obstacle(value, target)) is not None:
+            yield f"{name} of vllm_args has {form}"
+    if (form := _find_obstacle(values.get("vllm_raw_args"), target)) is not None:
+        yield f"vllm_raw_args has {form}; without it the model may not start"
+
+
+def _find_obstacle(value: Any, target: Format) -> str | None:
+    """Return what of an option's value or of words the other tool changes or lacks, or None."""
+    if (form := _find_own_form(value)) is not None or target is Format.EUGR:
+        return form
+    filled = FILLED_IN.search(json.dumps(value))
+    return f"{filled[0]}, which sparkrun replaces" if filled else None
 
 
 def _find_own_form(value: Any) -> str | None:

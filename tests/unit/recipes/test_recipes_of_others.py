@@ -25,6 +25,7 @@ from sparkfleet.recipes.foreign.placeholders import CommandTemplate
 from sparkfleet.recipes.foreign.words import Word
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings
+from sparkfleet.vllm.options import read_vllm_options
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 from sparkfleet.yaml.positions import Scalar, load_yaml
 from tests.documents import SEEDS
@@ -207,6 +208,49 @@ def test_an_export_names_options_as_a_start_does(target: str, tmp_path: Path) ->
     assert "--quantization fp8" in text
     assert "--compilation-config.use_inductor false" in text
     assert "--some-text=-1" in text
+
+
+@pytest.mark.parametrize("target", ["eugr", "sparkrun"])
+def test_an_export_has_raw_words_after_the_options(target: str, tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    template = "it's {a} \"b\" $HOME"
+    words = ["-O3", "--max-num-seqs", "4", "--chat-template", template]
+    words += ["--allowed-origins", "a", "b c"]
+    content = {
+        **{"description": "a", "source": "b", "vllm_model": "org/model"},
+        **{"engine_image": "a/b:1", "vllm_args": {"seed": 1}, "vllm_raw_args": words},
+    }
+    path.write_text(yaml.safe_dump(content))
+    export = export_recipe(load_recipe(str(path)), Format(target))
+    assert "--seed 1 \\\n    -O3 \\\n    --max-num-seqs 4 \\\n" in export.text
+    assert not any("vllm_raw_args" in text for text in export.left_out)
+    copy = tmp_path / "copy.yaml"
+    copy.write_text(export.text)
+    assert read_vllm_options(_data(load_recipe(str(copy)), "vllm_args")).by_name() == {
+        "seed": 1,
+        "optimization-level": 3,
+        "max-num-seqs": 4,
+        "chat-template": template,
+        "allowed-origins": ["a", "b c"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "target", "expected"),
+    [
+        ("@MODEL@/x", "eugr", "vllm_raw_args has @MODEL@, the folder of the weights"),
+        ("{{ lookup('env', 'X') }}", "sparkrun", "vllm_raw_args has a value that only this"),
+        ("{port}", "sparkrun", "vllm_raw_args has {port}, which sparkrun replaces"),
+    ],
+)
+def test_raw_words_that_another_tool_cannot_have_are_left_out(
+    word: str, target: str, expected: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(yaml.safe_dump({"vllm_model": "a/b", "vllm_raw_args": ["--x", word]}))
+    export = export_recipe(load_recipe(str(path)), Format(target))
+    assert "--x" not in export.text
+    assert any(text.startswith(expected) for text in export.left_out)
 
 
 @pytest.mark.parametrize("path", FILES, ids=IDS)

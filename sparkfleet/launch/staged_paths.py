@@ -9,7 +9,6 @@ draft that ships with the model.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,9 +19,9 @@ from typing import Any
 from sparkfleet.errors import RecipeError
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.values import parse_json
 from sparkfleet.vllm.arguments import check_raw_args, format_vllm_args
-from sparkfleet.vllm.options import VllmOption
+from sparkfleet.vllm.lora_modules import parse_lora_modules
+from sparkfleet.vllm.options import VllmOption, parse_json_object
 from sparkfleet.weights import layout
 from sparkfleet.weights.required_models import RequiredModel, list_required_models
 
@@ -110,26 +109,16 @@ def _find_undeclared_models(settings: Settings, option: VllmOption) -> Iterator[
     """Yield Hub models that an option names by id and that are not declared."""
     if option.name in TAKES_MODELS and option.path in ((), ("model",)):
         declared = {want.name for want in list_required_models(settings)}
-        items = option.value if isinstance(option.value, list | tuple) else (option.value,)
-        for model in map(_extract_model_name, items):
+        for model in _list_model_names(option):
             if HUB_NAME.fullmatch(model) and model not in declared:
                 yield model
 
 
-def _extract_model_name(item: Any) -> str:
-    """Return the model of ``{model: NAME}``, ``{path: NAME}`` or ``ALIAS=NAME``."""
-    item = _parse_json_item(item)
-    if isinstance(item, Mapping):
-        return str(item.get("model") or item.get("path") or "")
-    return str(item).rpartition("=")[2]
-
-
-def _parse_json_item(item: Any) -> Any:
-    """Return the value of a JSON text, anything else as it is."""
-    if isinstance(item, str) and item.startswith("{"):
-        with contextlib.suppress(ValueError):  # not JSON
-            return parse_json(item)
-    return item
+def _list_model_names(option: VllmOption) -> Iterator[str]:
+    if option.name == "lora-modules":
+        yield from parse_lora_modules(option.value).values()
+    else:
+        yield str(parse_json_object(option.value).get("model") or option.value)
 
 
 def _find_staged_path(want: RequiredModel) -> str | None:
@@ -161,8 +150,7 @@ def _replace_paths(value: Any, paths: Mapping[str, str], model: str) -> Any:
 
 
 def _replace_text_paths(value: str, paths: Mapping[str, str]) -> str:
-    parsed = _parse_json_item(value)
-    if isinstance(parsed, Mapping):
+    if parsed := parse_json_object(value):
         replaced = _replace_paths(parsed, paths, MODEL_PLACEHOLDER)
         return value if replaced == parsed else json.dumps(replaced, separators=(",", ":"))
     alias, sign, name = value.rpartition("=")

@@ -15,7 +15,7 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.secret import NAMES, VEIL, is_file
-from sparkfleet.vllm.options import split_option_name
+from sparkfleet.vllm.options import split_option_name, write_flag
 
 Holder: TypeAlias = tuple[Value, Any]  # a layer, and the key that it has
 GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of every rank"}
@@ -39,7 +39,9 @@ class Setting:
     @property
     def name(self) -> str:
         """The name as a person writes it: an option with its dashes."""
-        return f"--{self.key}" if self.variable == "vllm_args" else self.key or self.variable
+        if self.key is None:
+            return self.variable
+        return write_flag(self.key) if self.variable == "vllm_args" else self.key
 
     @property
     def is_hidden(self) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
-from sparkfleet.vllm.options import SHORT_NAMES, list_repeated_items
+from sparkfleet.vllm.options import lengthen_name, list_repeated_items
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
 
@@ -36,8 +36,7 @@ def format_vllm_option(name: str, value: Any) -> tuple[str, ...]:
 def check_raw_args(arguments: Sequence[str], *, where: Where | None = None) -> tuple[str, ...]:
     """Return `vllm_raw_args` unchanged; raises RecipeError for an option that sparkfleet sets."""
     for argument in arguments:
-        if argument.startswith("-"):
-            _refuse_owned_option("vllm_raw_args", argument, where)
+        _refuse_owned_option("vllm_raw_args", argument, where)
     return tuple(arguments)
 
 
@@ -46,8 +45,7 @@ def _normalize_option(name: str) -> str:
     if name.startswith("-") and not name.startswith("--"):
         return name
     head, dot, path = name.lstrip("-").partition(".")
-    long_name = SHORT_NAMES.get(head, head.replace("_", "-"))
-    option = "-O" if head == "O" else f"--{long_name}"  # -O means two options, by the release
+    option = "-O" if head == "O" else f"--{lengthen_name(head)}"  # -O is two, by the release
     return option + dot + path
 
 

@@ -87,7 +87,7 @@ class VllmOption:
     @property
     def written_flag(self) -> str:
         """The option as a command line has it, by the name that is written."""
-        return self.written if self.written.startswith("-") else f"--{self.written}"
+        return write_flag(self.written)
 
     @property
     def plain_name(self) -> str:
@@ -206,8 +206,18 @@ def split_option_name(written: str) -> tuple[str, tuple[str, ...]]:
     short names with two dashes or none, as people write them.
     """
     head, *path = written.lstrip("-").partition("=")[0].split(".")
-    name = head.replace("_", "-")
-    return SHORT_NAMES.get(name) or _complete_name(name), tuple(path)
+    return _complete_name(lengthen_name(head)), tuple(path)
+
+
+def lengthen_name(name: str) -> str:
+    """Return the long name for a short one, with dashes; a beginning of a name stays one."""
+    dashed = name.replace("_", "-")
+    return SHORT_NAMES.get(dashed, dashed)
+
+
+def write_flag(written: str) -> str:
+    """Return the word of a command line for an option as a file has it, with or without dashes."""
+    return written if written.startswith("-") else f"--{written}"
 
 
 def identify_option(written: str, value: Any) -> tuple[str, ...]:

@@ -135,6 +135,7 @@ def test_an_option_is_explained_in_every_spelling(tmp_path: Path, name: str) -> 
     long = "quantization" if "q" in name else "max-model-len"
     (found,) = [one for one in list_settings(load_recipe(str(path))) if one.key == name]
     assert found.meaning == OPTIONS[long]
+    assert found.name == (name if name.startswith("-") else f"--{name}")
 
 
 def test_an_option_of_the_inventory_is_shown_over_the_recipes_in_another_spelling(

@@ -25,6 +25,7 @@ from sparkfleet.report.events import Event, Reporter
 
 if TYPE_CHECKING:  # importing these takes longer than a playbook of simple tasks runs
     from sparkfleet.facts import HostFacts
+    from sparkfleet.launch.gateway.state import GatewayState
     from sparkfleet.launch.host.survey import Survey
     from sparkfleet.links import Fabric
 
@@ -121,6 +122,11 @@ class RunContext:
     def replacement(self) -> Replacement:
         """The deployment that this run has begun to replace."""
         return _require(self.state.replacement, "replacement")
+
+    @property
+    def gateway(self) -> GatewayState:
+        """The rendered gateway, and what runs on its host."""
+        return _require(self.state.gateway, "gateway")
 
 
 def _require(value: T | None, name: str) -> T:

@@ -10,7 +10,6 @@ from typing import Any
 
 from sparkfleet import __version__
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
-from sparkfleet.actions.gateway.start import get_state
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
@@ -40,7 +39,7 @@ class CheckGateway(Action[NoArgs]):
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:
         """Ask it, in a run that changes anything or not, and say how it is used."""
-        state = get_state(run)
+        state = run.gateway
         summary = () if run.options.check else tuple(_format_gateway(state))
         return Planned(plans={name: Plan(work=state) for name in inspected}, summary=summary)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan
-from sparkfleet.actions.gateway.start import get_state
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.command_name import name_command
 from sparkfleet.launch.gateway.state import list_gateway_changes
@@ -20,7 +19,7 @@ class GatewayDrift(Action[NoArgs]):
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Report the differences."""
-        state = get_state(run)
+        state = run.gateway
         changes = tuple(list_gateway_changes(state))
         if not changes:
             return {name: Plan(message="running as configured") for name in inspected}

@@ -14,7 +14,7 @@ from sparkfleet.launch.gateway.host import (
     write_gateway_files,
 )
 from sparkfleet.launch.gateway.rendering import FILES
-from sparkfleet.launch.gateway.state import GatewayState, list_gateway_changes
+from sparkfleet.launch.gateway.state import list_gateway_changes
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.remote.connection import Connection
@@ -33,14 +33,14 @@ class StartGateway(Action[NoArgs]):
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Plan the changes of files, and the start or the reload."""
-        state = get_state(run)
+        state = run.gateway
         changes = tuple(list_gateway_changes(state))
         message = "" if changes else "running as configured"
         return {name: Plan(changes=changes, message=message) for name in inspected}
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Write, and start or reload."""
-        state = get_state(run)
+        state = run.gateway
         write_gateway_files(connection, state.settings, state.rendered.files)
         if state.look.runs:
             reload_gateway(connection, state.settings, state.rendered.hash)
@@ -57,21 +57,14 @@ class StartGateway(Action[NoArgs]):
 
     def salvage(self, run: RunContext, connection: Connection) -> None:
         """Save the log of HAProxy."""
-        processes.save_logs(connection, locate_gateway(get_state(run).settings), run.log_dir)
+        processes.save_logs(connection, locate_gateway(run.gateway.settings), run.log_dir)
 
     def undo(self, run: RunContext, connection: Connection, plan: Plan) -> None:
         """Restore the previous files; the previous gateway keeps running, or none as before."""
-        state = get_state(run)
+        state = run.gateway
         if not state.look.runs:
             processes.stop_processes(connection, locate_gateway(state.settings))
         before = {name: state.look.files.get(name) for name in FILES}
         write_gateway_files(connection, state.settings, before)
         if state.look.runs:
             reload_gateway(connection, state.settings, state.look.hash)
-
-
-def get_state(run: RunContext) -> GatewayState:
-    """Return what `gateway_render` has provided; the engine has checked that it did."""
-    state = run.state.gateway
-    assert state is not None  # noqa: S101 - see `requires`
-    return state

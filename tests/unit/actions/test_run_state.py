@@ -42,9 +42,13 @@ def test_an_update_changes_only_the_fields_that_it_sets() -> None:
     assert state.missing(("facts", "advice", "launch")) == ("facts", "launch")
 
 
-def test_a_result_that_is_missing_is_named_in_plain_words(tmp_path: Path) -> None:
-    with scene(tmp_path) as made, pytest.raises(PlaybookError, match="needs weights, and no"):
-        _ = made.weights
+REQUIRED = {name for action in vocabulary.CLASSES | INTERNAL for name in ACTIONS[action].requires}
+
+
+@pytest.mark.parametrize("name", sorted(REQUIRED))
+def test_a_result_that_is_missing_is_named_in_plain_words(tmp_path: Path, name: str) -> None:
+    with scene(tmp_path) as made, pytest.raises(PlaybookError, match=f"needs {name}, and no"):
+        getattr(made, name)
 
 
 def test_the_engine_stores_what_a_plan_provides_and_reports_its_notes(

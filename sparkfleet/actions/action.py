@@ -105,6 +105,8 @@ class Action(Generic[A]):
     bare: ClassVar[Mapping[type, str]] = MappingProxyType({})
     rest: ClassVar[str] = ""  # the argument that takes all names written in the task
     once: ClassVar[bool] = False  # runs once for all hosts of the play
+    inspects: ClassVar[bool] = False  # has `inspect`, which needs a connection to each host
+    undoes: ClassVar[bool] = False  # has `undo` or `roll_back`, so that a rollback reports it
     # `apply` changes nothing: it is done again where a connection breaks
     repeatable: ClassVar[bool] = False
     # fields of RunState
@@ -135,8 +137,8 @@ class Action(Generic[A]):
         return run.cluster.hosts
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
-        """Inspect every host, all at once; must not write."""
-        if type(self).inspect is Action.inspect:
+        """Inspect every host, all at once; must not write. Without `inspects` none is contacted."""
+        if not self.inspects:
             return Answers(values={host.name: None for host in hosts}, errors={})
         return run.pool.map(
             lambda connection: self.inspect(run, connection), hosts, repeatable=True

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from sparkfleet.actions.action import Action
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import Interrupted, UnreachableError, combine_exit_codes
@@ -166,9 +165,7 @@ class PlaybookRunner:
 
     def _report_rolled_back(self, applied: AppliedTurn, answers: Answers[None]) -> None:
         """Report a task that changed something and was undone, one line a task."""
-        action = type(applied.action)
-        undoes = action.undo is not Action.undo or action.roll_back is not Action.roll_back
-        if undoes and answers.values:
+        if applied.action.undoes and answers.values:
             text = f"rolled back on {', '.join(answers.values)}: {applied.task.name}"
             self._run_context.report(events.Note(text=text))
 

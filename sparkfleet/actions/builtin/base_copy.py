@@ -70,6 +70,8 @@ P = TypeVar("P", bound=BaseCopyArgs)
 class BaseCopy(HostAction[P]):
     """Writes content atomically; undo restores the previous content."""
 
+    undoes = True
+
     @classmethod
     def validate_args(cls, args: P) -> Iterator[str]:
         """Require a path that does not depend on the working directory, and octal permissions."""

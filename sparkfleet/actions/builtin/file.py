@@ -50,6 +50,8 @@ class ManageFile(HostAction[FileArgs]):
 
     name = "file"
     args_type = FileArgs
+    inspects = True
+    undoes = True
 
     @classmethod
     def validate_args(cls, args: FileArgs) -> Iterator[str]:

@@ -74,6 +74,8 @@ class User(HostAction[UserArgs]):
 
     name = "user"
     args_type = UserArgs
+    inspects = True
+    undoes = True
 
     @classmethod
     def validate_args(cls, args: UserArgs) -> Iterator[str]:

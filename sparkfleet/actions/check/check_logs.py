@@ -22,6 +22,7 @@ class CheckLogs(Action[NoArgs]):
     name = "check_logs"
     requires = ("launch",)
     after = ("wait_ready",)
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> dict[str, str]:
         """Read the logs of one host, if this run has started something."""

@@ -37,6 +37,7 @@ class Drift(Action[NoArgs]):
 
     name = "drift"
     requires = ("launch",)
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> DriftInspection:
         """Find the variables of a host's programs that differ, and files and rails that do."""

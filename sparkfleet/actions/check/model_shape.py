@@ -23,6 +23,7 @@ class ModelShape(Action[NoArgs]):
 
     name = "model_shape"
     requires = ("launch", "weights")
+    inspects = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Run on the head: the weights are identical everywhere."""

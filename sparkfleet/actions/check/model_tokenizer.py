@@ -22,6 +22,7 @@ class ModelTokenizer(Action[NoArgs]):
 
     name = "model_tokenizer"
     requires = ("surveys", "launch", "weights")
+    inspects = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Run on the head: the weights are identical everywhere."""

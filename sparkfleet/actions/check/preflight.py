@@ -37,6 +37,7 @@ class Preflight(Action[NoArgs]):
     name = "preflight"
     requires = ("facts", "surveys")
     provides = ("observed", "advice")
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> PreflightAnswer:
         """Read from one host what its settings require."""

@@ -33,6 +33,8 @@ class GpuClockLimit(Action[GpuClockLimitArgs]):
     name = "gpu_clock_limit"
     after = ("gpu_clock",)
     args_type = GpuClockLimitArgs
+    inspects = True
+    undoes = True
 
     def inspect(self, run: RunContext, connection: Connection) -> ClockLimit | None:
         """Read the limit that was set last on a host."""

@@ -38,6 +38,7 @@ class ReplaceDeployment(Action[NoArgs]):
     after = ("lock", "model_shape", "model_tokenizer", "memory_fit", "leave_gateway")
     provides = ("replacement",)
     updates = ("surveys",)
+    undoes = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Return the cluster's hosts, and those that only the previous deployment has."""

@@ -25,6 +25,8 @@ A = TypeVar("A")
 class StartAction(Action[A]):
     """An action that starts processes; its undo saves their logs and stops them."""
 
+    undoes = True
+
     def salvage(self, run: RunContext, connection: Connection) -> None:
         """Save every log of the cluster on the host, unless another action has done so."""
         if not any(run.log_dir.glob(f"{connection.host.name}-*.log")):

@@ -29,6 +29,7 @@ class StopDeployment(Action[NoArgs]):
     name = "stop_deployment"
     requires = ("surveys",)
     after = ("lock",)
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> tuple[str, ...]:
         """Find labelled processes of clusters that the inventory lacks, with `--orphans`."""

@@ -32,6 +32,7 @@ class LeaveGateway(Action[NoArgs]):
     """
 
     name = "leave_gateway"
+    undoes = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:
         """Choose the host of the gateway, or without one the head."""

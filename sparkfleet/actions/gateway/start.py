@@ -30,6 +30,7 @@ class StartGateway(Action[NoArgs]):
 
     name = "gateway_start"
     requires = ("gateway",)
+    undoes = True
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Plan the changes of files, and the start or the reload."""

@@ -20,6 +20,7 @@ class StopGateway(Action[NoArgs]):
     """Take no more requests, wait for those that run, and stop HAProxy."""
 
     name = "gateway_stop"
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> GatewayLook:
         """Look whether it runs."""

@@ -26,6 +26,7 @@ class GatherFacts(Action[NoArgs]):
 
     name = "gather_facts"
     provides = ("facts", "surveys")
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> tuple[HostFacts, Survey]:
         """Read one host."""

@@ -40,6 +40,7 @@ class Lock(Action[NoArgs]):
 
     name = "lock"
     updates = ("locks",)
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> Mapping[str, str] | None:
         """Return the holder of the lock under --check, which takes no lock."""

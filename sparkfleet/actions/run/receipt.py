@@ -53,6 +53,8 @@ class WriteReceipt(Action[NoArgs]):
     requires_in_group = ("fabric",)
     after = ("serve", "wait_ready", "check_logs", "smoke")
     updates = ("replacement",)
+    inspects = True
+    undoes = True
 
     def inspect(self, run: RunContext, connection: Connection) -> ReceiptInspection:
         """Read the serve log, which says where each rank is; with mp each host has its own."""

@@ -38,6 +38,7 @@ class Recover(Action[NoArgs]):
     requires = ("facts", "surveys")
     after = ("lock",)
     updates = ("facts", "surveys", "replacement")
+    undoes = True
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:
         """Choose the hosts that the interrupted run has changed, and those of what it replaced."""

@@ -17,6 +17,7 @@ class SurveyHosts(Action[NoArgs]):
 
     name = "survey"
     provides = ("surveys",)
+    inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> Survey:
         """Inspect one host."""

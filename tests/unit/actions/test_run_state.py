@@ -132,6 +132,16 @@ def test_plan_and_inspect_do_not_write_the_state(action: type[Action[Any]]) -> N
             assert "run.provide(" not in ast.unparse(function)
 
 
+@pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)
+def test_an_action_says_whether_it_inspects_hosts_and_whether_it_can_be_undone(
+    action: type[Action[Any]],
+) -> None:
+    assert action.inspects == (action.inspect is not Action.inspect)
+    assert action.undoes == (
+        action.undo is not Action.undo or action.roll_back is not Action.roll_back
+    )
+
+
 @pytest.mark.parametrize("nodes", [1, 2])
 def test_the_play_of_cluster_render_is_in_order_and_writes_nothing(nodes: int) -> None:
     play = build_render_play(nodes)

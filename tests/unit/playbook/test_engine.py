@@ -38,6 +38,7 @@ class Diary:
 
         class Noted(Action[NoArgs]):
             name = word
+            undoes = True
 
             def plan(self, scene: RunContext, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
                 diary.lines.append(f"plan {word}")
@@ -341,6 +342,7 @@ def test_a_failed_undo_is_reported_and_the_rest_is_undone(run: Run) -> None:
 
     class Stubborn(Action[NoArgs]):
         name = "stubborn"
+        undoes = True
 
         def plan(self, scene: RunContext, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
             return {name: Plan(work=True) for name in seen}

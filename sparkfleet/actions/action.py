@@ -105,6 +105,7 @@ class Action(Generic[A]):
     bare: ClassVar[Mapping[type, str]] = MappingProxyType({})
     rest: ClassVar[str] = ""  # the argument that takes all names written in the task
     once: ClassVar[bool] = False  # runs once for all hosts of the play
+    needs_recipe: ClassVar[bool] = False  # a run with it reads a recipe
     inspects: ClassVar[bool] = False  # has `inspect`, which needs a connection to each host
     undoes: ClassVar[bool] = False  # has `undo` or `roll_back`, so that a rollback reports it
     # `apply` changes nothing: it is done again where a connection breaks

@@ -10,10 +10,8 @@ from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Cluster, Host, Inventory
 from sparkfleet.playbook.syntax import AssignedPlay, Play, Task, every_task
-from sparkfleet.playbook.vocabulary import takes_become, works_on_cluster
+from sparkfleet.playbook.vocabulary import ACTIONS, takes_become, works_on_cluster
 from sparkfleet.templating import render_value
-
-STARTING = frozenset({"preflight", "image", "stage_weights", "render", "serve", "smoke"})
 
 
 def uses_cluster(plays: Sequence[Play]) -> bool:
@@ -24,7 +22,7 @@ def uses_cluster(plays: Sequence[Play]) -> bool:
 def starts_deployment(plays: Sequence[Play]) -> bool:
     """Return whether any task needs the recipe."""
     tasks = (task for play in plays for task in every_task(play.tasks))
-    return any(task.action in STARTING for task in tasks)
+    return any(ACTIONS[task.action].needs_recipe for task in tasks)
 
 
 def replaces_deployment(plays: Sequence[Play]) -> bool:

@@ -35,6 +35,7 @@ class Preflight(Action[NoArgs]):
     """Check the recipe's rules, then the facts: engine present and identical, ports free."""
 
     name = "preflight"
+    needs_recipe = True
     requires = ("facts", "surveys")
     provides = ("observed", "advice")
     inspects = True

@@ -42,6 +42,7 @@ class Smoke(Action[NoArgs]):
     """Send the recipe's smoke prompts to each copy; fail for a wrong answer from any of them."""
 
     name = "smoke"
+    needs_recipe = True
     requires = ("launch",)
     after = ("wait_ready",)
     repeatable = True

@@ -32,6 +32,7 @@ class Render(Action[NoArgs]):
     """
 
     name = "render"
+    needs_recipe = True
     requires = ("facts", "surveys", "weights")
     requires_in_group = ("fabric",)
     after = ("recover", "health", "preflight", "image")

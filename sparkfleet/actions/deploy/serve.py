@@ -30,6 +30,7 @@ class Serve(StartScriptAction[ServeArgs]):
     """Start `vllm serve` in its own session: on the head; with mp also on the workers."""
 
     name = "serve"
+    needs_recipe = True
     after = ("arm_guard", "start_ray", "join_gate")
     args_type = ServeArgs
 

@@ -45,6 +45,7 @@ class StageImage(Action[ImageArgs]):
     """
 
     name = "image"
+    needs_recipe = True
     requires = ("facts", "surveys")
     requires_in_group = ("fabric",)  # the addresses for copies
     updates = ("surveys",)

@@ -43,6 +43,7 @@ class StageWeights(Action[NoArgs]):
     """
 
     name = "stage_weights"
+    needs_recipe = True
     provides = ("weights",)
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[WeightsInspection]:

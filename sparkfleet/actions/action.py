@@ -13,7 +13,7 @@ An `Action` works on the cluster as a whole, with one set of arguments. A `HostA
 each host of the play separately, with arguments rendered for that host.
 
 Actions hand results to later actions through `RunState`. Each declares which fields it needs,
-provides and changes; `plan` and `settle` return new values, and the engine stores them. What an
+provides and changes; its steps return new values, and only the engine stores them. What an
 action needs to happen on the hosts first, such as a start before a wait, it declares as `after`.
 """
 
@@ -34,6 +34,7 @@ from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note
 
 A = TypeVar("A")
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +85,14 @@ class Planned:
     provided: RunState = NOTHING
     notes: tuple[Note, ...] = ()
     summary: tuple[str, ...] = ()  # for the end of the run
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed(Generic[T]):
+    """The answers of the hosts to `apply_all` or `roll_back`, with the state that it provides."""
+
+    answers: Answers[T]
+    provided: RunState = NOTHING
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +167,7 @@ class Action(Generic[A]):
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
-    ) -> Answers[Plan]:
+    ) -> Answers[Plan] | Executed[Plan]:
         """Apply the plans of `hosts`, all at once by default."""
         return run.pool.map(
             lambda connection: self.apply(run, connection, plans[connection.host.name]),
@@ -175,7 +184,7 @@ class Action(Generic[A]):
 
     def roll_back(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
-    ) -> Answers[None]:
+    ) -> Answers[None] | Executed[None]:
         """Roll back what was applied on `hosts`; `undo` on all of them at once by default."""
         return run.pool.map(
             lambda connection: self.undo(run, connection, plans[connection.host.name]), hosts

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from sparkfleet.actions.action import Action, Plan, Planned
+from sparkfleet.actions.action import Action, Executed, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import (
@@ -18,6 +18,9 @@ from sparkfleet.errors import (
 )
 from sparkfleet.model import Host, Outcome, Status
 from sparkfleet.playbook.syntax import Task
+from sparkfleet.remote.pool import Answers
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,6 +90,16 @@ def _plan_turn(run: RunContext, turn: Turn) -> PlansAndErrors:
     return planned.plans, answers.errors
 
 
+def store_provided(
+    run: RunContext, action: Action[Any], result: Answers[T] | Executed[T]
+) -> Answers[T]:
+    """Store the state that a step of `action` provides, and return the answers of the hosts."""
+    if not isinstance(result, Executed):
+        return result
+    _store_state(run, action, result.provided)
+    return result.answers
+
+
 def _store_state(run: RunContext, action: Action[Any], update: RunState) -> None:
     undeclared = update.names() - {*action.provides, *action.updates}
     if undeclared:
@@ -104,7 +117,7 @@ def _apply_plans(
     if not busy:
         return plans, {}
     applied.append(AppliedTurn(task=turn.task, action=action, hosts=busy, plans=plans))
-    answers = action.apply_all(run, busy, plans)
+    answers = store_provided(run, action, action.apply_all(run, busy, plans))
     return {**plans, **answers.values}, answers.errors
 
 

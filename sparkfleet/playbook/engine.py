@@ -14,7 +14,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import Interrupted, UnreachableError, combine_exit_codes
 from sparkfleet.model import Host, Status
-from sparkfleet.playbook.attempt import AppliedTurn
+from sparkfleet.playbook.attempt import AppliedTurn, store_provided
 from sparkfleet.playbook.initial_variables import build_variables
 from sparkfleet.playbook.syntax import AssignedPlay, Block, TaskOrBlock
 from sparkfleet.playbook.task_runner import TaskFailed, TaskRunner
@@ -137,17 +137,14 @@ class PlaybookRunner:
 
     def _undo(self) -> None:
         """Save every log, then undo what was applied, newest first; continue after errors."""
+        run = self._run_context
         self._regain_lost()
         for applied in reversed(self._runner.applied):
-            self._note(
-                applied,
-                "salvage",
-                self._run_context.pool.map(self._salvage(applied), self._left(applied)),
-            )
+            answers = run.pool.map(self._salvage(applied), self._left(applied))
+            self._note(applied, "salvage", answers)
         for applied in reversed(self._runner.applied):
-            answers = applied.action.roll_back(
-                self._run_context, self._left(applied), applied.plans
-            )
+            result = applied.action.roll_back(run, self._left(applied), applied.plans)
+            answers = store_provided(run, applied.action, result)
             self._note(applied, "undo", answers)
             self._report_rolled_back(applied, answers)
 

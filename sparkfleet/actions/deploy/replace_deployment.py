@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.action import Action, Executed, NoArgs, Plan, Planned
 from sparkfleet.actions.deploy.start_action import (
     begin_replacement,
     locate_files,
@@ -76,16 +76,17 @@ class ReplaceDeployment(Action[NoArgs]):
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
-    ) -> Answers[Plan]:
+    ) -> Answers[Plan] | Executed[Plan]:
         """Stop nothing before every host has its record: a full disk would show up here."""
         begun = run.pool.map(lambda connection: record_step(run, connection, RunStep.BEGUN), hosts)
         if not begun.errors:
             return super().apply_all(run, hosts, plans)
-        if not any(survey.interrupted for survey in run.surveys.values()):
-            able = [host for host in hosts if host.name in begun.values]
-            run.pool.map(lambda connection: remove_run_record(run, connection), able)
-            run.provide(RunState(replacement=Replacement()))
-        return Answers(values={}, errors=begun.errors)
+        failed: Answers[Plan] = Answers(values={}, errors=begun.errors)
+        if any(survey.interrupted for survey in run.surveys.values()):
+            return failed
+        able = [host for host in hosts if host.name in begun.values]
+        run.pool.map(lambda connection: remove_run_record(run, connection), able)
+        return Executed(answers=failed, provided=RunState(replacement=Replacement()))
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:
         """Stop, then write, on one host; save the logs first of what no longer served."""
@@ -100,7 +101,7 @@ class ReplaceDeployment(Action[NoArgs]):
 
     def roll_back(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
-    ) -> Answers[None]:
+    ) -> Executed[None]:
         """Restore the previous deployment, on all hosts together."""
         return restore_deployment(run, hosts)
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkfleet.actions.action import Action, NoArgs, Plan
+from sparkfleet.actions.action import Action, Executed, NoArgs, Plan
 from sparkfleet.actions.run.identity import identify_process, is_process_running
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Locks, RunState
@@ -66,14 +66,16 @@ class Lock(Action[NoArgs]):
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
-    ) -> Answers[Plan]:
+    ) -> Executed[Plan]:
         """Acquire it, and keep the channels open for the rest of the run."""
         settings = [run.settings(host) for host in hosts]
         lock_args = build_lock_request(run.cluster.name, run.options.command, run.options.lock_wait)
         answers = acquire_each_lock(run.pool, settings, lock_args)
-        run.provide(RunState(locks=Locks(channels=answers.values)))
         kept = {name: plans[name] for name in answers.values}
-        return Answers(values=kept, errors=answers.errors)
+        return Executed(
+            answers=Answers(values=kept, errors=answers.errors),
+            provided=RunState(locks=Locks(channels=answers.values)),
+        )
 
 
 def build_lock_request(cluster: str, command: str, wait: float) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.action import Action, Executed, NoArgs, Plan, Planned
 from sparkfleet.actions.deploy.start_action import (
     begin_replacement,
     locate_files,
@@ -22,7 +22,6 @@ from sparkfleet.launch.host.deployment_record import RunStep
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Change, Host
 from sparkfleet.remote.connection import Connection
-from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note
 
 
@@ -100,7 +99,7 @@ class Recover(Action[NoArgs]):
 
     def roll_back(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
-    ) -> Answers[None]:
+    ) -> Executed[None]:
         """Restart the last good deployment, unless a later task has done so."""
         return restore_deployment(run, hosts)
 

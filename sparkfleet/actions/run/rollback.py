@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
+from sparkfleet.actions.action import Executed
 from sparkfleet.actions.deploy.start_action import locate_files, remove_run_record
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Replacement, RunState
@@ -30,16 +31,15 @@ from sparkfleet.report.events import Note, Progress
 LAST = "serve"  # the role on the head that needs all others
 
 
-def restore_deployment(run: RunContext, hosts: Sequence[Host]) -> Answers[None]:
+def restore_deployment(run: RunContext, hosts: Sequence[Host]) -> Executed[None]:
     """Stop what this run started on `hosts`, restore the previous deployment, report the outcome.
 
     If a host of the previous deployment is unreachable, that deployment cannot serve: the record of
-    this run stays on the hosts, and the next run restores it.
+    this run stays on the hosts, and the next run restores it. Nothing is left to restore after it.
     """
     replacement = run.state.replacement
     if replacement is None or not replacement.states:
-        return Answers(values={}, errors={})
-    run.provide(RunState(replacement=Replacement()))
+        return Executed(answers=Answers(values={}, errors={}))
     targets = {name: state.previous for name, state in replacement.states.items()}
     restored = run.pool.map(
         lambda connection: _restore_files(run, connection, targets[connection.host.name]), hosts
@@ -58,7 +58,7 @@ def restore_deployment(run: RunContext, hosts: Sequence[Host]) -> Answers[None]:
         if any(target.hash for target in targets.values()):
             _report_previous(run, "had died before this run and stays down", level="warning")
         run.pool.map(lambda connection: remove_run_record(run, connection), hosts)
-    return restored
+    return Executed(answers=restored, provided=RunState(replacement=Replacement()))
 
 
 def _restore_files(run: RunContext, connection: Connection, target: PreviousDeployment) -> None:

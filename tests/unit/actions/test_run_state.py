@@ -1,4 +1,4 @@
-"""The state of a run has typed fields, and only the engine and `apply` change it."""
+"""The state of a run has typed fields, and only the engine changes it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
+from sparkfleet.actions.action import Action, Executed, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Replacement, RunState
 from sparkfleet.cli.cluster.render import build_render_play
-from sparkfleet.errors import PlaybookError
-from sparkfleet.model import Status
+from sparkfleet.errors import CommandError, PlaybookError
+from sparkfleet.model import Host, Status
 from sparkfleet.playbook import vocabulary
 from sparkfleet.playbook.engine import PlaybookRunner
 from sparkfleet.playbook.syntax import Play, Task
 from sparkfleet.playbook.task_order import find_order_problems
 from sparkfleet.playbook.vocabulary import ACTIONS, INTERNAL
+from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note
 from tests.scenes import Recorder, assigned, scene
+from tests.source import parse_package
 
 FIELDS = {item.name for item in fields(RunState)}
 CHANGED = Replacement()
@@ -96,6 +98,49 @@ def test_an_action_cannot_set_a_field_that_it_does_not_declare(
             PlaybookRunner(made).run(assigned(made, plays))
 
 
+def _make_storing(*fields: str) -> type[Action[NoArgs]]:
+    """Return an action that declares `fields`, and stores others when applied and undone."""
+
+    class Storing(Action[NoArgs]):
+        name = "storing"
+        provides = fields
+
+        def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
+            return {name: Plan(work=True) for name in inspected}
+
+        def apply_all(
+            self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+        ) -> Executed[Plan]:
+            failed = {hosts[0].name: CommandError("no", host=hosts[0].name)}
+            answers = Answers(values={hosts[1].name: plans[hosts[1].name]}, errors=failed)
+            return Executed(answers=answers, provided=RunState(advice=("applied",)))
+
+        def roll_back(
+            self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]
+        ) -> Executed[None]:
+            answers: Answers[None] = Answers(values={}, errors={})
+            return Executed(answers=answers, provided=RunState(replacement=CHANGED))
+
+    return Storing
+
+
+@pytest.mark.parametrize("undeclared", ["", "advice", "replacement"])
+def test_what_apply_and_rollback_store_must_be_declared_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, undeclared: str
+) -> None:
+    declared = [name for name in ("advice", "replacement") if name != undeclared]
+    monkeypatch.setattr(vocabulary, "ACTIONS", {"storing": _make_storing(*declared)})
+    plays = [Play(name="p", hosts="all", tasks=(Task(name="s", action="storing"),))]
+    with scene(tmp_path) as made:
+        runner = PlaybookRunner(made)
+        if undeclared:
+            with pytest.raises(TypeError, match=f"sets \\['{undeclared}'\\] without"):
+                runner.run(assigned(made, plays))
+        else:
+            assert runner.run(assigned(made, plays)).exit_code
+            assert made.state == RunState(advice=("applied",), replacement=CHANGED)
+
+
 def _actions() -> list[type[Action[Any]]]:
     return [ACTIONS[name] for name in (*ACTIONS, *INTERNAL)]
 
@@ -121,15 +166,16 @@ def test_an_action_declares_every_field_that_its_module_reads(action: type[Actio
     assert read <= declared
 
 
-@pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)
-def test_plan_and_inspect_do_not_write_the_state(action: type[Action[Any]]) -> None:
-    tree = ast.parse(Path(inspect.getfile(action)).read_text())
-    for function in ast.walk(tree):
-        if isinstance(function, ast.FunctionDef) and function.name not in (
-            "apply_all",
-            "roll_back",
-        ):
-            assert "run.provide(" not in ast.unparse(function)
+def test_only_the_engine_stores_state() -> None:
+    storing = {
+        path
+        for path, tree in parse_package().items()
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Attribute)
+        and node.func.attr == "provide"
+    }
+    assert storing == {"playbook/attempt.py"}
 
 
 @pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)

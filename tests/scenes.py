@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.actions.clock import Clock, read_clock
+from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.model import Cluster, Group, Host, Inventory, Outcome, Status, Value
 from sparkfleet.playbook.assignment import assign_hosts
@@ -77,6 +79,7 @@ def scene(
     options: RunOptions = OPTIONS,
     given: Mapping[str, Any] | None = None,
     open_link: Callable[[Host], Connection] = LocalConnection,
+    clock: Clock = read_clock,
 ) -> Iterator[RunContext]:
     known = hosts or inventory()
     with ConnectionPool(open_link) as pool:
@@ -90,6 +93,8 @@ def scene(
             reporter=Recorder(),
             log_dir=folder,
             run_id="1",
+            holder=build_lock_holder(options.command, clock().date),
+            clock=clock,
         )
 
 

@@ -158,7 +158,7 @@ class Action(Generic[A]):
         """Read what `plan` needs from one host; must not write."""
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan] | Planned:
-        """Return a plan for each host, from what was seen on all of them; must be pure."""
+        """Return a plan for each host, from what was seen on all of them; pure, at `run.now`."""
         return {name: Plan() for name in inspected}
 
     def apply(self, run: RunContext, connection: Connection, plan: Plan) -> Plan:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from sparkfleet.actions.clock import Clock, Moment, read_clock
 from sparkfleet.actions.host_variables import HostVariables
 from sparkfleet.actions.run_state import (
     NOTHING,
@@ -58,6 +59,7 @@ class RunOptions:
 class RunContext:
     """One run: what was requested, the connections to every host, and the state so far.
 
+    `plan` is a pure function of what was inspected, of this and of the state: the time is `now`.
     `state` holds what earlier tasks have provided, None where none has. The properties of the same
     names are for actions that declare the field in `requires`: the engine has checked that it is
     set.
@@ -76,8 +78,15 @@ class RunContext:
     hosts: tuple[Host, ...] = ()  # of the current play
     summary: list[str] = field(default_factory=list)  # lines for the end of the run
     state: RunState = NOTHING
+    # Identity of this run, for other runs that find its lock or its leftovers.
+    holder: Mapping[str, str] = field(default_factory=lambda: EMPTY)
+    clock: Clock = read_clock
+    now: Moment = field(init=False)  # when the present attempt of a task began
     # What each Ray that this run starts asks of those that connect; one for all hosts.
     ray_token: str = field(default_factory=lambda: secrets.token_hex(32), repr=False)
+
+    def __post_init__(self) -> None:
+        self.now = self.clock()
 
     def settings(self, host: Host) -> Settings:
         """Return sparkfleet's variables of `host`: recipe, inventory, play and --set combined."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 
+from sparkfleet.actions.clock import read_clock
+from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.cli.cluster import unreachable
 from sparkfleet.cli.context import CommandContext, build_run_started, open_pool
@@ -36,7 +36,9 @@ def execute_run(
 
     An error that ends the run is in its log, and is raised.
     """
-    run_id = time.strftime("%Y%m%d-%H%M%S") + f"-{os.getpid()}"
+    began = read_clock()
+    holder = build_lock_holder(run_options.command, began.date)
+    run_id = f"{began.date:%Y%m%d-%H%M%S}-{holder['pid']}"
     folder = create_log_folder(run_id)
     with (
         LogReporter(folder / "run.log") as log,
@@ -52,6 +54,7 @@ def execute_run(
             reporter=Reporters(reporter, log),
             log_dir=folder,
             run_id=run_id,
+            holder=holder,
         )
         report_connections(pool, run.report)
         kind = f"{options.task} {context.recipe.name} {len(context.cluster.hosts)}"
@@ -66,7 +69,7 @@ def execute_run(
 
 
 def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str, kind: str) -> int:
-    began = time.monotonic()
+    began = run.clock().ticks
     plays = [assignment.play for assignment in assigned]
     works = uses_cluster(plays)
     for line in unreachable.format_unreachable(run.cluster).values() if works else ():
@@ -89,7 +92,7 @@ def _run_plays(run: RunContext, assigned: Sequence[AssignedPlay], *, task: str, 
         RunEnded(
             recap=ended.recap,
             exit_code=ended.exit_code,
-            seconds=time.monotonic() - began,
+            seconds=run.clock().ticks - began,
             answer=tuple(run.summary) if ended.exit_code == 0 else (),
             log=str(run.log_dir),
             phases=ended.phases,

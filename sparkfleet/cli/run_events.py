@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparkfleet.actions.deploy.start_action import locate_files
-from sparkfleet.actions.run import lock
 from sparkfleet.actions.run.receipt import build_start_request
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.cli.cluster.own_starts import save_own_start
@@ -67,7 +66,6 @@ def _say_end(exit_code: int) -> str:
 
 def _build_event(run: RunContext, kind: EventKind, text: str, *, cause: str = "") -> ClusterEvent:
     launch = run.state.launch
-    holder = lock.build_lock_holder(run.options.command)
     starts = kind is not EventKind.STOPPED
     return ClusterEvent(
         kind=kind,
@@ -75,6 +73,6 @@ def _build_event(run: RunContext, kind: EventKind, text: str, *, cause: str = ""
         recipe=run.recipe.name if starts else "",
         deployment=launch.deployment.hash if starts and launch else "",
         cause=cause,
-        by=f"{holder['user']}@{holder['machine']}",
+        by=f"{run.holder['user']}@{run.holder['machine']}",
         log=str(run.log_dir) if cause or "failed" in kind else "",
     )

@@ -98,15 +98,16 @@ def format_receipt(
     verdicts: Sequence[Verdict],
     samples: Samples = NO_SAMPLES,
     *,
+    at: datetime,
     collective: Collective | None = None,
     degraded: str = "",
 ) -> str:
-    """Return the text of a receipt of now; verdicts that found nothing are only counted."""
+    """Return the text of a receipt; verdicts that found nothing are only counted."""
     problems = [entry for entry in verdicts if entry.severity is not Severity.OK]
     content = {
         "form": FORM,
         "sparkfleet": __version__,
-        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "at": at.astimezone(UTC).isoformat(timespec="seconds"),
         "hosts": [host.name for host in hosts],
         "facts": facts,
         "passed": len(verdicts) - len(problems),

@@ -48,6 +48,7 @@ def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Map
 
     Raises LockHeldError, and InputError for a mistake in a file: both stop the run.
     """
+    run.now = run.clock()
     try:
         plans, errors = _plan_turn(run, turn)
         if not (errors and turn.fatal) and not run.options.check:

@@ -108,7 +108,7 @@ def _plan_collective(proof: CollectiveProof, *, passes: bool) -> Plan:
 def _prove_collective(run: RunContext, hosts: tuple[Host, ...]) -> dict[str, CollectiveProof]:
     receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
     hash_ = hash_evidence(run, hosts)
-    lapse = explain_lapse(receipts, hash_, hosts)
+    lapse = explain_lapse(receipts, hash_, hosts, run.now.date)
     if not lapse:
         dates = (known.at for known in receipts.values() if known)
         message = f"measured {min(dates):%Y-%m-%d %H:%M}"
@@ -127,7 +127,7 @@ def _ask_prepared_ranks(run: RunContext, hosts: tuple[Host, ...]) -> bool:
     """Let the prepared programs measure, without waiting; return whether they do."""
     prepared = run.state.collective
     receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
-    lapse = explain_lapse(receipts, hash_evidence(run, hosts), hosts)
+    lapse = explain_lapse(receipts, hash_evidence(run, hosts), hosts, run.now.date)
     if not prepared or not lapse or _explain_unmeasurable(run, hosts):
         return False
     pythons = {host.name: build_python_command(run, host.name) for host in hosts}
@@ -174,6 +174,7 @@ def _measure_collective(
         hash_,
         run.cluster.hosts,
         verdicts,
+        at=run.now.date,
         collective=measured,
         degraded=run.options.allow_degraded,
     )

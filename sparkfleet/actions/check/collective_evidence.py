@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.host.nccl_library import PRELOAD
@@ -27,11 +27,14 @@ def hash_evidence(run: RunContext, hosts: tuple[Host, ...]) -> str:
 
 
 def explain_lapse(
-    receipts: Mapping[str, receipt.LinksReceipt | None], hash_: str, hosts: tuple[Host, ...]
+    receipts: Mapping[str, receipt.LinksReceipt | None],
+    hash_: str,
+    hosts: tuple[Host, ...],
+    now: datetime,
 ) -> str:
     """Return why a collective has to be measured; empty while the receipts cover it."""
     return receipt.explain_expiry(
-        receipts, hash_, hosts, datetime.now(UTC), noun="collective receipt", covers=COVERS
+        receipts, hash_, hosts, now, noun="collective receipt", covers=COVERS
     )
 
 

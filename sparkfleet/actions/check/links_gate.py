@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from sparkfleet import links
@@ -52,7 +51,7 @@ class LinksGate(Action[NoArgs]):
         verdicts = links.run_gate(run.pool, fabric, facts, hosts, copies=run.options.dp)
         hash_ = receipt.hash_facts(fabric, facts, hosts)
         receipts = read_receipts(run, hosts)
-        lapse = receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
+        lapse = receipt.explain_expiry(receipts, hash_, hosts, run.now.date)
         text = ""
         cable_gbps = None
         if lapse and (why := _explain_unmeasurable(run, verdicts)):
@@ -104,7 +103,7 @@ def find_measured_rate(run: RunContext, fabric: links.Fabric | None) -> float | 
     hosts = run.cluster.hosts
     receipts = read_receipts(run, hosts)
     hash_ = receipt.hash_facts(fabric, run.facts, hosts)
-    lapse = receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC))
+    lapse = receipt.explain_expiry(receipts, hash_, hosts, run.now.date)
     first = receipts[hosts[0].name]
     return None if lapse or first is None else first.cable_gbps
 
@@ -147,7 +146,12 @@ def _format_receipt(
     run: RunContext, hash_: str, verdicts: tuple[Verdict, ...], samples: Samples
 ) -> str:
     return receipt.format_receipt(
-        hash_, run.cluster.hosts, verdicts, samples, degraded=run.options.allow_degraded
+        hash_,
+        run.cluster.hosts,
+        verdicts,
+        samples,
+        at=run.now.date,
+        degraded=run.options.allow_degraded,
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
@@ -55,7 +54,7 @@ class PrepareCollective(Action[NoArgs]):
 def _will_measure(run: RunContext, hosts: tuple[Host, ...]) -> bool:
     receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
     covered = next((known.facts for known in receipts.values() if known), "")
-    return bool(receipt.explain_expiry(receipts, covered, hosts, datetime.now(UTC))) and all(
+    return bool(receipt.explain_expiry(receipts, covered, hosts, run.now.date)) and all(
         _is_idle(run, host) for host in hosts
     )
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any, Literal, Protocol, TypeVar
 
 from sparkfleet.actions.action import Action, Plan
-from sparkfleet.actions.run import lock
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Replacement
 from sparkfleet.launch.endpoint.endpoint import Endpoint
@@ -123,7 +122,6 @@ def begin_replacement(run: RunContext, surveys: Mapping[str, Survey]) -> Replace
 
     Of a deployment that did not serve before this run only the files are restored.
     """
-    holder = lock.build_lock_holder(run.options.command)
     health = run.state.health
     died = any(survey.dead and not survey.interrupted for survey in surveys.values())
     died |= health is not None and health.should_relaunch
@@ -132,7 +130,9 @@ def begin_replacement(run: RunContext, surveys: Mapping[str, Survey]) -> Replace
         good = survey.last_good
         if died and not survey.interrupted:
             good = replace(good, roles={})
-        states[name] = RunProgress(run=run.run_id, holder=holder, step=RunStep.BEGUN, previous=good)
+        states[name] = RunProgress(
+            run=run.run_id, holder=run.holder, step=RunStep.BEGUN, previous=good
+        )
     return Replacement(states=states)
 
 

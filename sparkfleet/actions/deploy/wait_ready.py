@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,11 +54,11 @@ class WaitReady(Action[NoArgs]):
             return dict.fromkeys(
                 inspected, Plan(work=Watch(create_rank_tracker(about), lambda _: None))
             )
-        began = time.monotonic()
+        began = run.now.ticks
         limit = run.settings(run.cluster.head).seconds("vllm_ready_timeout")
         watch = Watch(
             create_rank_tracker(about),
-            lambda update: _report_update(run, update, time.monotonic() - began, limit),
+            lambda update: _report_update(run, update, run.clock().ticks - began, limit),
             create_rendezvous(about),
             check_line=lambda line: _explain_fatal_line(launch.deployment, line),
         )

@@ -110,7 +110,7 @@ def _build_receipt(run: RunContext, state: GatewayState, listed: list[str]) -> d
     return {
         "sparkfleet": __version__,
         "run": run.run_id,
-        "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "at": run.clock().format(),
         "inventory": list(run.inventory.sources),
         "haproxy": state.look.version,
         "gateway": state.rendered.hash,

@@ -1,15 +1,27 @@
-"""Identity of a run's process, so that another run can check whether it still exists."""
+"""Identity of a run and its process, so that another run can check whether it still exists."""
 
 from __future__ import annotations
 
 import contextlib
+import getpass
 import os
 import platform
 from collections.abc import Mapping
+from datetime import datetime
 from pathlib import Path
 
 PROC = Path("/proc")
 STARTED = 19  # of the fields behind the name: field 22 of proc(5)'s stat, in ticks since boot
+
+
+def build_lock_holder(command: str, at: datetime) -> dict[str, str]:
+    """Return the identity of a run, for other runs that find its lock or its leftovers."""
+    return {
+        "user": _read_user_name(),
+        **identify_process(),
+        "since": at.strftime("%Y-%m-%d %H:%M:%S"),
+        "command": command,
+    }
 
 
 def identify_process() -> dict[str, str]:
@@ -35,6 +47,13 @@ def is_process_running(process: Mapping[str, str]) -> bool | None:
     except PermissionError:
         pass  # another user's
     return _read_process_start(pid) in ("", process.get("started", ""))
+
+
+def _read_user_name() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may have no entry for the user
+        return str(os.getuid())
 
 
 def _identify_machine() -> dict[str, str]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import getpass
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparkfleet.actions.action import Action, Executed, NoArgs, Plan
-from sparkfleet.actions.run.identity import identify_process, is_process_running
+from sparkfleet.actions.run.identity import is_process_running
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Locks, RunState
 from sparkfleet.command_name import name_command
@@ -43,10 +42,11 @@ class Lock(Action[NoArgs]):
     inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> Mapping[str, str] | None:
-        """Return the holder of the lock under --check, which takes no lock."""
+        """Return the live holder of the lock under --check, which takes no lock."""
         if not run.options.check:
             return None
-        return fetch_lock_holder(connection, run.settings(connection.host), run.cluster.name)
+        holder = fetch_lock_holder(connection, run.settings(connection.host), run.cluster.name)
+        return holder if holder and is_process_running(holder) is not False else None
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:
         """Look at every host under --check; else none is contacted before the lock is taken."""
@@ -57,7 +57,7 @@ class Lock(Action[NoArgs]):
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Acquire it once in a run; raises LockHeldError under --check next to a live run."""
         for name, holder in inspected.items():
-            if holder and is_process_running(holder) is not False:
+            if holder:
                 raise _run_in_progress_error(run.cluster.name, name, holder)
         if run.options.check:
             return {name: Plan(message="not locked by another run") for name in inspected}
@@ -69,7 +69,7 @@ class Lock(Action[NoArgs]):
     ) -> Executed[Plan]:
         """Acquire it, and keep the channels open for the rest of the run."""
         settings = [run.settings(host) for host in hosts]
-        lock_args = build_lock_request(run.cluster.name, run.options.command, run.options.lock_wait)
+        lock_args = build_lock_request(run.cluster.name, run.holder, run.options.lock_wait)
         answers = acquire_each_lock(run.pool, settings, lock_args)
         kept = {name: plans[name] for name in answers.values}
         return Executed(
@@ -78,19 +78,9 @@ class Lock(Action[NoArgs]):
         )
 
 
-def build_lock_request(cluster: str, command: str, wait: float) -> dict[str, Any]:
+def build_lock_request(cluster: str, holder: Mapping[str, str], wait: float) -> dict[str, Any]:
     """Return the part of the lock program's request that is the same for all hosts."""
-    return {"cluster": cluster, "holder": build_lock_holder(command), "wait": wait}
-
-
-def build_lock_holder(command: str) -> dict[str, str]:
-    """Return the identity of this run, for other runs that find its lock or its leftovers."""
-    return {
-        "user": getpass.getuser(),
-        **identify_process(),
-        "since": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "command": command,
-    }
+    return {"cluster": cluster, "holder": holder, "wait": wait}
 
 
 def acquire_locks(

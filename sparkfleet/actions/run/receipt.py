@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -183,7 +182,7 @@ def _build_receipt(run: RunContext, launch: LaunchState, ranks: list[str]) -> di
     return {
         "sparkfleet": __version__,
         **build_start_request(run).data(),
-        "at": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
+        "at": run.now.format(),
         "cluster": run.cluster.name,
         "shelf": run.recipe.shelf,
         "inventory": list(run.inventory.sources),

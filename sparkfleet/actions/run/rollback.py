@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 
 from sparkfleet.actions.action import Executed
@@ -76,7 +75,7 @@ def _restart_previous(
     run: RunContext, hosts: Sequence[Host], targets: Mapping[str, PreviousDeployment]
 ) -> None:
     """Start the previous deployment, wait for it within its own limit, and report the outcome."""
-    began = time.monotonic()
+    began = run.clock().ticks
     _report_previous(run, "is being restarted", level="info")
     try:
         _start_previous(run, hosts, targets)
@@ -87,7 +86,7 @@ def _restart_previous(
         _report_previous(run, f"failed to restart: {error}")
     else:
         _report_previous(
-            run, f"is serving again after {time.monotonic() - began:.0f} s", level="info"
+            run, f"is serving again after {run.clock().ticks - began:.0f} s", level="info"
         )
     run.pool.map(lambda connection: remove_run_record(run, connection), hosts)
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 
+from sparkfleet.actions.clock import read_clock
 from sparkfleet.actions.run import lock
-from sparkfleet.actions.run.identity import is_process_running
+from sparkfleet.actions.run.identity import build_lock_holder, is_process_running
 from sparkfleet.cli.cluster.options import UnlockOptions
 from sparkfleet.cli.context import CommandContext, open_cluster
 from sparkfleet.cli.options import Options, format_command_line
@@ -24,9 +25,8 @@ def hold_lock(options: Options) -> int:
     """
     with open_cluster(options, works_on_cluster=False, needs_recipe=True) as session:
         context = session.context
-        request = lock.build_lock_request(
-            context.cluster.name, format_command_line(), options.lock_wait
-        )
+        holder = build_lock_holder(format_command_line(), read_clock().date)
+        request = lock.build_lock_request(context.cluster.name, holder, options.lock_wait)
         settings = list(_collect_settings(context).values())
         try:
             locks = lock.acquire_locks(session.pool, settings, request)

@@ -28,6 +28,7 @@ def write_receipts(
         session.hosts,
         verdicts,
         samples,
+        at=datetime.now(UTC),
         collective=collective,
     )
 

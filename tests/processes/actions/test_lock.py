@@ -11,12 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
 from sparkfleet.actions.run import lock
-from sparkfleet.actions.run.identity import is_process_running
+from sparkfleet.actions.run.identity import build_lock_holder, is_process_running
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.actions.run_state import Locks
 from sparkfleet.errors import CommandError, GateError, LockHeldError
@@ -27,6 +28,8 @@ from sparkfleet.remote.pool import ConnectionPool
 from tests.commandline import start_command
 from tests.forking import ForkedProcess
 from tests.scenes import inventory, play
+
+NOW = datetime.now(UTC)
 
 
 @pytest.fixture
@@ -44,7 +47,9 @@ def pool() -> Iterator[ConnectionPool]:
 
 
 def _take(pool: ConnectionPool, settings: list[Settings], *, wait: float = 0) -> Locks:
-    return lock.acquire_locks(pool, settings, lock.build_lock_request("c", "me", wait))
+    return lock.acquire_locks(
+        pool, settings, lock.build_lock_request("c", build_lock_holder("me", NOW), wait)
+    )
 
 
 def test_a_second_run_is_refused_with_the_holders_name(
@@ -104,8 +109,9 @@ def test_the_holder_is_shown_and_its_process_is_stopped(
 def dead() -> dict[str, str]:
     """Return what a run that has ended wrote about itself."""
     program = (
-        "import json; from sparkfleet.actions.run.lock import build_lock_holder; "
-        "print(json.dumps(build_lock_holder('it')))"
+        "import json; from datetime import UTC, datetime; "
+        "from sparkfleet.actions.run.identity import build_lock_holder; "
+        "print(json.dumps(build_lock_holder('it', datetime.now(UTC))))"
     )
     done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.PIPE, check=True)
     found: dict[str, str] = json.loads(done.stdout)
@@ -113,7 +119,7 @@ def dead() -> dict[str, str]:
 
 
 def test_a_run_knows_whether_another_on_this_machine_still_exists(dead: dict[str, str]) -> None:
-    me = lock.build_lock_holder("me")
+    me = build_lock_holder("me", NOW)
     assert is_process_running(me) is True
     assert is_process_running(dead) is False
     assert is_process_running({**me, "started": "1"}) is False  # its PID is used again
@@ -147,7 +153,7 @@ def test_the_lock_of_a_run_that_no_longer_exists_is_taken_over(
         for who in ("theirs", "ours")
     )
     with ConnectionPool(LocalConnection) as cut_off:
-        request = {**lock.build_lock_request("c", "it", 0), "holder": dead}
+        request = {**lock.build_lock_request("c", build_lock_holder("it", NOW), 0), "holder": dead}
         held = lock.acquire_locks(cut_off, [theirs], request)
         mine = _take(pool, [ours])
         with pytest.raises(LockHeldError, match=r"locked on a by .*: me"):
@@ -163,7 +169,9 @@ def test_the_lock_of_a_run_that_may_exist_is_not_taken(
     with ConnectionPool(LocalConnection) as elsewhere:
         holder = {**dead, unknown: "another"}
         held = lock.acquire_locks(
-            elsewhere, settings, {**lock.build_lock_request("c", "it", 0), "holder": holder}
+            elsewhere,
+            settings,
+            {**lock.build_lock_request("c", build_lock_holder("it", NOW), 0), "holder": holder},
         )
         with pytest.raises(LockHeldError, match=r"locked on a by .*: it") as caught:
             _take(pool, settings)
@@ -177,7 +185,9 @@ def test_the_lock_of_a_run_that_has_just_died_is_waited_for(
 ) -> None:
     with ConnectionPool(LocalConnection) as dying:
         held = lock.acquire_locks(
-            dying, settings, {**lock.build_lock_request("c", "it", 0), "holder": dead}
+            dying,
+            settings,
+            {**lock.build_lock_request("c", build_lock_holder("it", NOW), 0), "holder": dead},
         )
         threading.Timer(0.5, held.release).start()
         _take(pool, settings).release()
@@ -294,7 +304,7 @@ def test_they_are_seen_where_a_lock_does_not_reach_the_other_host(
     pool: ConnectionPool, tmp_path: Path
 ) -> None:
     hosts = _sharing(tmp_path)
-    asked = lock.build_lock_request("c", "me", 0)
+    asked = lock.build_lock_request("c", build_lock_holder("me", NOW), 0)
     path = tmp_path / ".sparkfleet" / "c" / "lock"
     path.parent.mkdir(parents=True)
     path.write_text(json.dumps({**asked["holder"], "host": "a", "process": 1}))

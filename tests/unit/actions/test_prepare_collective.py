@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
 
@@ -213,7 +214,7 @@ def _busy() -> dict[str, HostFacts]:
 
 def _proven() -> Mapping[str, HostFacts]:
     hosts = tuple(inventory(NAMES).hosts.values())
-    text = receipt.format_receipt("any", hosts, ())
+    text = receipt.format_receipt("any", hosts, (), at=datetime.now(UTC))
     path = receipt.build_receipt_path("~/vllm/.sparkfleet", "test", receipt.COLLECTIVE_FILE)
     return Cluster(*(spark.text(path, text) for spark in pair())).facts
 

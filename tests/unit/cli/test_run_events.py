@@ -34,6 +34,7 @@ def scene(*, reason: str = "", check: bool = False) -> Any:
         ),
         recipe=SimpleNamespace(name="gpt-oss-20b"),
         log_dir=Path("/logs"),
+        holder={"user": "me", "machine": "desk"},
     )
 
 

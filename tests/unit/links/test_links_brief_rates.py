@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -134,7 +135,7 @@ def test_a_receipt_keeps_what_was_measured_at_once(monkeypatch: pytest.MonkeyPat
     cluster = Cluster(*pair())
     wires = Wires(gbps=dict.fromkeys(_addresses(cluster), 95.0))
     samples = _sample(cluster, wires, monkeypatch)
-    text = receipt.format_receipt("hash", cluster.hosts, (), samples)
+    text = receipt.format_receipt("hash", cluster.hosts, (), samples, at=datetime.now(UTC))
     kept = receipt.parse_measured_links(text)
     assert kept is not None
     assert [rate.sharing for rate in kept.rates] == [1, 2, 2] * 2

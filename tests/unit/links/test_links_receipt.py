@@ -26,7 +26,10 @@ def _hash(*sparks: Spark) -> str:
 
 def _text(*verdicts: Any, degraded: str = "") -> str:
     cluster = Cluster(*pair())
-    return receipt.format_receipt("facts", cluster.hosts, verdicts, SAMPLES, degraded=degraded)
+    now = datetime.now(UTC)
+    return receipt.format_receipt(
+        "facts", cluster.hosts, verdicts, SAMPLES, at=now, degraded=degraded
+    )
 
 
 def _lapse(text: str, *, age: timedelta = timedelta(), **variables: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 
@@ -20,7 +21,10 @@ RATES = (
 
 
 def write_receipt() -> str:
-    return receipt.format_receipt("hash", (), (), Samples(rates=RATES), degraded="one cable")
+    samples = Samples(rates=RATES)
+    return receipt.format_receipt(
+        "hash", (), (), samples, at=datetime.now(UTC), degraded="one cable"
+    )
 
 
 def test_the_rates_of_a_receipt_come_back() -> None:

@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -18,6 +19,7 @@ import paramiko
 import pytest
 
 from sparkfleet.actions.run import lock
+from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_state import Locks
 from sparkfleet.errors import CommandError, LockHeldError, UnreachableError
 from sparkfleet.launch.host import processes
@@ -42,6 +44,7 @@ from tests.onhost import pack_program
 
 HOST = Host(name="spark-01")
 KNOWN = ("~/.ssh/known_hosts",)
+NOW = datetime.now(UTC)
 WAY = SshOptions(address="10.0.0.1", user="me", port=22, known_hosts=KNOWN)
 TARGET = Target(host="spark-01", options=WAY)
 RESET = ConnectionResetError(errno.ECONNRESET, "Connection reset by peer")
@@ -246,7 +249,9 @@ def _settings(folder: Path) -> Settings:
 
 
 def _take(pool: ConnectionPool, settings: Settings) -> Locks:
-    return lock.acquire_locks(pool, [settings], lock.build_lock_request("c", "me", 0))
+    return lock.acquire_locks(
+        pool, [settings], lock.build_lock_request("c", build_lock_holder("me", NOW), 0)
+    )
 
 
 @pytest.mark.parametrize("noticed", [True, False])
@@ -279,7 +284,7 @@ def test_a_lock_that_another_run_had_meanwhile_is_not_held_again(
     connection = pool.connect(settings.host)
     assert isinstance(connection, FragileConnection)
     connection.break_off()
-    request = lock.build_lock_request("c", "another", 5)
+    request = lock.build_lock_request("c", build_lock_holder("another", NOW), 5)
     other = {**request, "holder": {**request["holder"], "pid": "1", "since": "before"}}
     with ConnectionPool(LocalConnection) as others:
         lock.acquire_locks(others, [settings], other).release()

@@ -13,6 +13,7 @@ from sparkfleet.actions.host_variables import HostVariables
 from sparkfleet.actions.run_state import (
     NOTHING,
     LaunchState,
+    Locks,
     Replacement,
     RunState,
     StagedWeights,
@@ -111,6 +112,11 @@ class RunContext:
     def surveys(self) -> Mapping[str, Survey]:
         """The cluster's files and processes on every host, by name."""
         return _require(self.state.surveys, "surveys")
+
+    @property
+    def locks(self) -> Locks:
+        """The locks of this run on all hosts."""
+        return _require(self.state.locks, "locks")
 
     @property
     def fabric(self) -> Fabric:

@@ -98,7 +98,7 @@ class RunState:
     weights: StagedWeights | None = None
     launch: LaunchState | None = None
     replacement: Replacement | None = None
-    locks: Locks | None = None
+    locks: Locks | None = None  # without channels under --check
     gateway: GatewayState | None = None
 
     def names(self) -> frozenset[str]:

@@ -34,8 +34,8 @@ class ReplaceDeployment(Action[NoArgs]):
     """
 
     name = "replace_deployment"
-    requires = ("surveys", "launch")
-    after = ("lock", "model_shape", "model_tokenizer", "memory_fit", "leave_gateway")
+    requires = ("surveys", "launch", "locks")
+    after = ("model_shape", "model_tokenizer", "memory_fit", "leave_gateway")
     provides = ("replacement",)
     updates = ("surveys",)
     undoes = True

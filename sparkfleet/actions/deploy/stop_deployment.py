@@ -27,8 +27,7 @@ class StopDeployment(Action[NoArgs]):
     """
 
     name = "stop_deployment"
-    requires = ("surveys",)
-    after = ("lock",)
+    requires = ("surveys", "locks")
     inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> tuple[str, ...]:

@@ -6,14 +6,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkfleet.actions.action import Action, Executed, NoArgs, Plan
+from sparkfleet.actions.action import Action, Executed, NoArgs, Plan, Planned
 from sparkfleet.actions.run.identity import is_process_running
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import Locks, RunState
 from sparkfleet.command_name import name_command
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError, GateError, LockHeldError, SparkfleetError
-from sparkfleet.model import Host
+from sparkfleet.model import EMPTY, Host
 from sparkfleet.onhost.shared.labels import SILENCE
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.answers import parse_answer
@@ -38,7 +38,7 @@ class Lock(Action[NoArgs]):
     """
 
     name = "lock"
-    updates = ("locks",)
+    provides = ("locks",)
     inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> Mapping[str, str] | None:
@@ -54,15 +54,18 @@ class Lock(Action[NoArgs]):
             return super().inspect_all(run, hosts)
         return Answers(values={host.name: None for host in hosts}, errors={})
 
-    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
+    def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Planned:
         """Acquire it once in a run; raises LockHeldError under --check next to a live run."""
         for name, holder in inspected.items():
             if holder:
                 raise _run_in_progress_error(run.cluster.name, name, holder)
         if run.options.check:
-            return {name: Plan(message="not locked by another run") for name in inspected}
+            free = Plan(message="not locked by another run")
+            return Planned(
+                plans=dict.fromkeys(inspected, free), provided=RunState(locks=Locks(channels=EMPTY))
+            )
         held = run.state.locks is not None
-        return {name: Plan() if held else Plan(work=True) for name in inspected}
+        return Planned(plans=dict.fromkeys(inspected, Plan() if held else Plan(work=True)))
 
     def apply_all(
         self, run: RunContext, hosts: tuple[Host, ...], plans: Mapping[str, Plan]

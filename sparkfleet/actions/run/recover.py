@@ -34,8 +34,7 @@ class Recover(Action[NoArgs]):
     """
 
     name = "recover"
-    requires = ("facts", "surveys")
-    after = ("lock",)
+    requires = ("facts", "surveys", "locks")
     updates = ("facts", "surveys", "replacement")
     undoes = True
 

@@ -54,6 +54,16 @@ def test_a_lock_that_is_free_or_stale_does_not_stop_a_check(
     assert (outcome.status, outcome.message) == (Status.OK, "not locked by another run")
 
 
+def test_a_task_that_needs_the_lock_runs_under_check_without_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock, "fetch_lock_holder", lambda *_: None)
+    tasks = "- lock:\n- survey:\n- name: Stop\n  stop_deployment:\n"
+    ended, record = play(tmp_path, tasks, hosts=ONE, options=CHECK)
+    assert ended.exit_code == 0
+    assert record.outcomes("Stop")["one"].message == "no deployment is running"
+
+
 @pytest.mark.parametrize(
     ("check", "plan", "status"),
     [

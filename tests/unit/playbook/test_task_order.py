@@ -73,12 +73,40 @@ def test_the_same_actions_in_the_wrong_order_are_an_error(tmp_path: Path) -> Non
     ]
 
 
+@pytest.mark.parametrize(
+    ("action", "steps"),
+    [
+        ("recover", ("gather_facts",)),
+        ("stop_deployment", ("survey",)),
+        ("replace_deployment", ("gather_facts", "stage_weights", "render")),
+    ],
+)
+def test_what_changes_a_deployment_needs_the_lock(
+    tmp_path: Path, action: str, steps: tuple[str, ...]
+) -> None:
+    tasks = [f"- {name}:" for name in (*steps, action)]
+    path = _write(tmp_path, *tasks)
+    with pytest.raises(PlaybookError) as caught:
+        load_playbook(path)
+    (problem,) = caught.value.problems
+    assert problem.message == f"lock must run before {action} ({action} needs locks)"
+    assert str(problem.where) == f"{path}:{len(tasks) + 2}:7"
+    assert problem.hint == "add before this task: `lock:`"
+    assert load_playbook(_write(tmp_path, "- lock:", *tasks))
+
+
+def test_a_playbook_without_the_lock_replaces_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(UP.replace("    - name: Take the lock of the cluster\n      lock:\n\n", ""))
+    assert _problems(path) == ["lock must run before recover (recover needs locks)"]
+
+
 def test_one_of_several_providers_is_enough(tmp_path: Path) -> None:
-    assert _problems(_write(tmp_path, "- stop_deployment:")) == [
-        "gather_facts or survey must run before stop_deployment (stop_deployment needs surveys)"
+    assert _problems(_write(tmp_path, "- health:")) == [
+        "gather_facts or survey must run before health (health needs surveys)"
     ]
     for provider in ("survey", "gather_facts"):
-        assert load_playbook(_write(tmp_path, f"- {provider}:", "- stop_deployment:"))
+        assert load_playbook(_write(tmp_path, f"- {provider}:", "- health:"))
 
 
 def test_a_missing_result_is_reported_once(tmp_path: Path) -> None:
@@ -96,25 +124,25 @@ def test_all_missing_actions_are_named_together(tmp_path: Path) -> None:
 def test_results_are_kept_from_play_to_play(tmp_path: Path) -> None:
     path = tmp_path / "own.yml"
     path.write_text(
-        "- hosts: sparks\n  tasks: [{survey: }]\n- hosts: sparks\n  tasks: [{stop_deployment: }]\n"
+        "- hosts: sparks\n  tasks: [{survey: }]\n- hosts: sparks\n  tasks: [{health: }]\n"
     )
     assert load_playbook(path)
 
 
 def test_a_rescue_uses_what_its_block_provides(tmp_path: Path) -> None:
-    block = "- block:\n    - survey:\n  rescue:\n    - stop_deployment:"
+    block = "- block:\n    - survey:\n  rescue:\n    - health:"
     assert load_playbook(_write(tmp_path, block))
 
 
 def test_what_only_a_rescue_provides_is_missing_after_the_block(tmp_path: Path) -> None:
     block = "- block:\n    - command: 'true'\n  rescue:\n    - survey:"
-    assert len(_problems(_write(tmp_path, block, "- stop_deployment:"))) == 1
+    assert len(_problems(_write(tmp_path, block, "- health:"))) == 1
     block = "- block:\n    - command: 'true'\n  always:\n    - survey:"
-    assert load_playbook(_write(tmp_path, block, "- stop_deployment:"))
+    assert load_playbook(_write(tmp_path, block, "- health:"))
 
 
 def test_a_provider_with_a_condition_counts(tmp_path: Path) -> None:
-    assert load_playbook(_write(tmp_path, "- survey:\n  when: nodes > 1", "- stop_deployment:"))
+    assert load_playbook(_write(tmp_path, "- survey:\n  when: nodes > 1", "- health:"))
 
 
 @pytest.mark.parametrize(
@@ -123,7 +151,7 @@ def test_a_provider_with_a_condition_counts(tmp_path: Path) -> None:
 def test_a_selection_that_leaves_out_a_needed_task_is_refused(
     tmp_path: Path, selection: Selection
 ) -> None:
-    tasks = "- name: Look\n  survey:\n  tags: look", "- name: Stop\n  stop_deployment:"
+    tasks = "- name: Look\n  survey:\n  tags: look", "- name: Stop\n  health:"
     plays = load_playbook(_write(tmp_path, *tasks))
     with pytest.raises(UsageError) as caught:
         check_selected_order(select_tasks(plays, selection), plays, nodes=1)
@@ -177,12 +205,15 @@ def test_what_must_come_first_may_be_missing_and_may_be_in_an_included_playbook(
     assert load_playbook(_write(tmp_path, *before))
     stop = "- survey:", "- stop_deployment:", "- cluster_up:"
     assert load_playbook(_write(tmp_path, "- lock:", *stop))
-    assert _problems(_write(tmp_path, *stop)) == ["lock must run before stop_deployment"]
+    assert _problems(_write(tmp_path, *stop)) == [
+        "lock must run before stop_deployment (stop_deployment needs locks)"
+    ]
 
 
 def test_tasks_of_a_rescue_are_compared_with_each_other_only(tmp_path: Path) -> None:
-    block = "- block:\n    - survey:\n  rescue:\n    - stop_deployment:"
-    assert load_playbook(_write(tmp_path, block, "- lock:"))
+    block = "- block:\n    - survey:\n  rescue:\n    - smoke:"
+    steps = "- gather_facts:", "- stage_weights:", "- render:"
+    assert load_playbook(_write(tmp_path, *steps, block, "- wait_ready:"))
 
 
 def test_every_action_that_must_come_first_exists() -> None:
@@ -190,7 +221,7 @@ def test_every_action_that_must_come_first_exists() -> None:
 
 
 def test_a_needed_task_that_was_skipped_is_named(tmp_path: Path) -> None:
-    text = "- name: Look\n  survey:\n  when: nodes > 5\n- name: Stop\n  stop_deployment:\n"
+    text = "- name: Look\n  survey:\n  when: nodes > 5\n- name: Stop\n  health:\n"
     with pytest.raises(PlaybookError) as caught:
         play(tmp_path, text, options=RunOptions(tp=2))
     assert caught.value.message == (
@@ -218,7 +249,7 @@ def test_a_mistake_that_an_action_finds_has_the_place_of_its_task(
 
 
 def test_a_skipped_task_needs_nothing(tmp_path: Path) -> None:
-    text = "- survey:\n  when: nodes > 5\n- stop_deployment:\n  when: nodes > 5\n"
+    text = "- survey:\n  when: nodes > 5\n- health:\n  when: nodes > 5\n"
     ended, _ = play(tmp_path, text)
     assert ended.exit_code == 0
 

@@ -126,6 +126,8 @@ class Action(Generic[A]):
     updates: ClassVar[tuple[str, ...]] = ()  # may be changed by it
     # actions that must not follow it in a play that has them
     after: ClassVar[tuple[str, ...]] = ()
+    # an argument, and those of its values that need the tasks of this action in their order
+    order: ClassVar[tuple[str, tuple[str, ...]]] = ("", ())
 
     where: Where | None = None  # the task's place in its file
 

@@ -3,7 +3,8 @@
 Actions declare the fields of `RunState` that they require and provide. The order is checked when a
 playbook is parsed, again for the tasks that options select, and last before each task runs, since
 a condition may have skipped the task that provides a field. What must happen on the hosts in an
-order, such as a start before a wait for it, is declared as `after`, and checked with the file.
+order, such as a start before a wait for it, is declared as `after`, or as `order` for the steps of
+one action, and checked with the file.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def find_order_problems(plays: Sequence[Play], *, nodes: int = 1) -> list[Proble
     ]
     problems += [
         Problem(
-            message=f"{later} must run before {task.action}",
+            message=f"{later} must run before {early}",
             where=task.where,
-            hint=f"move this task below `{later}:`",
+            hint=f"move this task below `{later if ':' in later else f'{later}:'}`",
         )
         for play in plays
-        for task, later in _find_early_tasks(play.tasks)
+        for task, early, later in _find_early_tasks(play.tasks)
     ]
     return list(dict.fromkeys(problems))
 
@@ -124,24 +125,56 @@ def _walk_steps(
         provided |= {*action.provides, *missing}  # each missing field is reported once
 
 
-def _find_early_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[tuple[Task, str]]:
-    """Yield each task of a play that comes before one whose action is in its `after`.
+def _find_early_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[tuple[Task, str, str]]:
+    """Yield each task of a play that comes too early, with its label and that of the other one.
 
-    Of the tasks of one list, all must come before it; of those of other blocks, one is enough.
+    Of the tasks of one list, all must be in order; of those of other blocks, one is enough.
     """
     expected = list(_list_expected_tasks(steps))
-    first = {task.action: at for at, task in reversed(list(enumerate(expected)))}
+    first = {label: at for at, label in reversed(list(_list_labels(expected)))}
     yield from _compare_places(expected, first)
     for siblings in _list_siblings(steps):
-        last = {task.action: at for at, task in enumerate(siblings)}
+        last = {label: at for at, label in _list_labels(siblings)}
         yield from _compare_places(siblings, last)
 
 
-def _compare_places(tasks: Sequence[Task], places: Mapping[str, int]) -> Iterator[tuple[Task, str]]:
+def _compare_places(
+    tasks: Sequence[Task], places: Mapping[str, int]
+) -> Iterator[tuple[Task, str, str]]:
     for at, task in enumerate(tasks):
-        for name in vocabulary.ACTIONS[task.action].after:
-            if places.get(name, at) > at:
-                yield task, name
+        for early, later in _list_predecessors(task):
+            if places.get(later, at) > at:
+                yield task, early, later
+
+
+def _list_labels(tasks: Sequence[Task]) -> Iterator[tuple[int, str]]:
+    """Yield the place of each task with its action, and with its step where that has an order."""
+    for at, task in enumerate(tasks):
+        yield at, task.action
+        if step := _read_step(task):
+            yield at, _format_step(task, step)
+
+
+def _list_predecessors(task: Task) -> Iterator[tuple[str, str]]:
+    """Yield a label of `task` and one of those that must come before it."""
+    action = vocabulary.ACTIONS[task.action]
+    yield from ((task.action, name) for name in action.after)
+    if step := _read_step(task):
+        _, steps = action.order
+        for earlier in steps[: steps.index(step)]:
+            yield _format_step(task, step), _format_step(task, earlier)
+
+
+def _read_step(task: Task) -> str:
+    """Return the value of the argument that orders tasks; "" for any other, or a template."""
+    argument, steps = vocabulary.ACTIONS[task.action].order
+    value = task.args.get(argument)
+    return str(value.data) if value is not None and value.data in steps else ""
+
+
+def _format_step(task: Task, step: str) -> str:
+    argument, _ = vocabulary.ACTIONS[task.action].order
+    return f"{task.action}: {{{argument}: {step}}}"
 
 
 def _list_expected_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:

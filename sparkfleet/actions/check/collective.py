@@ -68,6 +68,7 @@ class CheckCollective(Action[CollectiveArgs]):
     requires_in_group = ("fabric",)
     after = ("prepare_collective", "gpu_clock")
     args_type = CollectiveArgs
+    order = ("step", ("begin", "end"))
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[CollectiveProof]:
         """Run the collective if it has to be measured."""

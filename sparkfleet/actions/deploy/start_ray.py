@@ -30,6 +30,7 @@ class StartRay(StartScriptAction[StartRayArgs]):
 
     name = "start_ray"
     args_type = StartRayArgs
+    order = ("role", ("head", "workers"))
 
     @property
     def script(self) -> str:

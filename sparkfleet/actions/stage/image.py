@@ -50,6 +50,7 @@ class StageImage(Action[ImageArgs]):
     requires_in_group = ("fabric",)  # the addresses for copies
     updates = ("surveys",)
     args_type = ImageArgs
+    order = ("step", ("obtain", "spread"))
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Plan what each host needs; nothing for an engine without images."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -11,6 +12,7 @@ from sparkfleet.actions.run.survey import SurveyHosts
 from sparkfleet.actions.run_context import RunOptions
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.errors import PlaybookError, UsageError
+from sparkfleet.playbook.arguments import list_arguments
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import Selection, select_tasks
 from sparkfleet.playbook.task_order import check_selected_order
@@ -196,6 +198,43 @@ def test_a_task_before_what_must_happen_on_the_hosts_first_is_an_error_with_its_
     assert late.removesuffix(":") in {problem.message.split()[-1] for problem in found}
     assert all(problem.where and problem.where.line for problem in found)
     assert {problem.hint for problem in found} == {f"move this task below `{name}:`"}
+
+
+@pytest.mark.parametrize(
+    ("early", "late"),
+    [
+        ("image: {step: obtain}", "image: {step: spread}"),
+        ("collective: {step: begin}", "collective: {step: end}"),
+        ("start_ray: {role: head}", "start_ray: {role: workers}"),
+    ],
+)
+def test_the_steps_of_an_action_have_an_order_too(tmp_path: Path, early: str, late: str) -> None:
+    path = tmp_path / "own.yml"
+    places = {f"      {early}": late, f"      {late}": early}
+    lines = [f"      {places[line]}" if line in places else line for line in UP.splitlines()]
+    path.write_text("\n".join(lines))
+    with pytest.raises(PlaybookError) as caught:
+        load_playbook(path)
+    problem = next(p for p in caught.value.problems if p.message.startswith(early))
+    assert problem.message == f"{early} must run before {late}"
+    assert problem.hint == f"move this task below `{early}`"
+    assert problem.where
+    assert problem.where.line == 1 + lines.index(f"      {late}")
+
+
+def test_steps_that_are_templates_or_alone_may_be_anywhere(tmp_path: Path) -> None:
+    before = "- gather_facts:"
+    assert load_playbook(_write(tmp_path, before, "- image: {step: spread}"))
+    late = "- image: {step: spread}", "- image: {step: '{{ step }}'}"
+    assert load_playbook(_write(tmp_path, before, *late))
+
+
+@pytest.mark.parametrize("name", ACTIONS)
+def test_ordered_steps_are_values_of_an_argument(name: str) -> None:
+    argument, steps = ACTIONS[name].order
+    if steps:
+        hint = list_arguments(ACTIONS[name].args_type)[argument].hint
+        assert set(steps) <= set(get_args(hint))
 
 
 def test_what_must_come_first_may_be_missing_and_may_be_in_an_included_playbook(

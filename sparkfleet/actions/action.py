@@ -12,9 +12,10 @@ The engine runs an action in four steps, each with a barrier over all hosts::
 An `Action` works on the cluster as a whole, with one set of arguments. A `HostAction` works on
 each host of the play separately, with arguments rendered for that host.
 
-Actions hand results to later actions through `RunState`. Each declares which fields it needs,
-provides and changes; its steps return new values, and only the engine stores them. What an
-action needs to happen on the hosts first, such as a start before a wait, it declares as `after`.
+Actions hand results to later actions through `RunState`. Each declares which fields it requires,
+uses where they are set, provides and updates; its steps return new values, and only the engine
+stores them. What an action needs to happen on the hosts first, such as a start before a wait, it
+declares as `after`, and an order of its own steps as `order`.
 """
 
 from __future__ import annotations
@@ -122,6 +123,7 @@ class Action(Generic[A]):
     # fields of RunState
     requires: ClassVar[tuple[str, ...]] = ()  # must be set before the action runs
     requires_in_group: ClassVar[tuple[str, ...]] = ()  # further ones for more than one node
+    uses: ClassVar[tuple[str, ...]] = ()  # are read where an earlier task has set them
     provides: ClassVar[tuple[str, ...]] = ()  # are set once it has run
     updates: ClassVar[tuple[str, ...]] = ()  # may be changed by it
     # actions that must not follow it in a play that has them

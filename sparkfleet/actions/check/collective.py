@@ -66,6 +66,7 @@ class CheckCollective(Action[CollectiveArgs]):
     name = "collective"
     requires = ("facts", "surveys", "launch")
     requires_in_group = ("fabric",)
+    uses = ("cable_gbps", "collective")
     after = ("prepare_collective", "gpu_clock")
     args_type = CollectiveArgs
     order = ("step", ("begin", "end"))

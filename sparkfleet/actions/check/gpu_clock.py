@@ -22,6 +22,7 @@ class GpuClock(Action[NoArgs]):
 
     name = "gpu_clock"
     requires = ("facts", "launch")
+    uses = ("clocks",)
     after = ("prepare_gpu_clock",)
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Any]:

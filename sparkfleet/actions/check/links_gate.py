@@ -41,6 +41,7 @@ class LinksGate(Action[NoArgs]):
 
     name = "links_gate"
     requires = ("facts", "surveys")
+    uses = ("clocks",)
     provides = ("fabric",)
     updates = ("cable_gbps",)
 

@@ -54,6 +54,7 @@ class MemoryFit(Action[NoArgs]):
 
     name = "memory_fit"
     requires = ("facts", "surveys", "weights", "launch")
+    uses = ("observed",)
     inspects = True
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[FitInspection]:

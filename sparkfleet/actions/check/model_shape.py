@@ -23,6 +23,7 @@ class ModelShape(Action[NoArgs]):
 
     name = "model_shape"
     requires = ("launch", "weights")
+    uses = ("observed",)
     inspects = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:

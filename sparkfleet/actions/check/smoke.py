@@ -44,6 +44,7 @@ class Smoke(Action[NoArgs]):
     name = "smoke"
     needs_recipe = True
     requires = ("launch",)
+    uses = ("replacement",)
     after = ("wait_ready",)
     repeatable = True
 

@@ -35,6 +35,7 @@ class Render(Action[NoArgs]):
     needs_recipe = True
     requires = ("facts", "surveys", "weights")
     requires_in_group = ("fabric",)
+    uses = ("advice", "health")
     after = ("recover", "health", "preflight", "image")
     provides = ("launch",)
 

@@ -35,6 +35,7 @@ class ReplaceDeployment(Action[NoArgs]):
 
     name = "replace_deployment"
     requires = ("surveys", "launch", "locks")
+    uses = ("health",)
     after = ("model_shape", "model_tokenizer", "memory_fit", "leave_gateway")
     provides = ("replacement",)
     updates = ("surveys",)

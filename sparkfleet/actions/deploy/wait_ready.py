@@ -44,6 +44,7 @@ class WaitReady(Action[NoArgs]):
 
     name = "wait_ready"
     requires = ("launch",)
+    uses = ("replacement",)
     after = ("serve",)
 
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:

@@ -32,6 +32,7 @@ class LeaveGateway(Action[NoArgs]):
     """
 
     name = "leave_gateway"
+    uses = ("launch",)
     undoes = True
 
     def hosts(self, run: RunContext) -> Sequence[Host]:

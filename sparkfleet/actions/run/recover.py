@@ -35,6 +35,7 @@ class Recover(Action[NoArgs]):
 
     name = "recover"
     requires = ("facts", "surveys", "locks")
+    uses = ("health", "launch")
     updates = ("facts", "surveys", "replacement")
     undoes = True
 

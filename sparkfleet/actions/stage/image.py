@@ -48,6 +48,7 @@ class StageImage(Action[ImageArgs]):
     needs_recipe = True
     requires = ("facts", "surveys")
     requires_in_group = ("fabric",)  # the addresses for copies
+    uses = ("cable_gbps",)
     updates = ("surveys",)
     args_type = ImageArgs
     order = ("step", ("obtain", "spread"))

@@ -44,6 +44,7 @@ class StageWeights(Action[NoArgs]):
 
     name = "stage_weights"
     needs_recipe = True
+    uses = ("cable_gbps", "fabric", "facts")
     provides = ("weights",)
 
     def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[WeightsInspection]:

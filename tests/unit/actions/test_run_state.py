@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ast
-import inspect
 from collections.abc import Mapping
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -24,17 +22,17 @@ from sparkfleet.playbook.task_order import find_order_problems
 from sparkfleet.playbook.vocabulary import ACTIONS, INTERNAL
 from sparkfleet.remote.pool import Answers
 from sparkfleet.report.events import Note
+from tests.action_source import (
+    find_reached_code,
+    list_actions,
+    list_methods,
+    list_optional_reads,
+    list_required_reads,
+)
 from tests.scenes import Recorder, assigned, scene
 from tests.source import parse_package
 
-FIELDS = {item.name for item in fields(RunState)}
 CHANGED = Replacement()
-# helpers in other modules that read a field for the action that calls them
-HELPERS = {
-    "find_endpoint": "launch",
-    "start_deployment_role": "launch",
-    "record_step": "replacement",
-}
 
 
 def test_an_update_changes_only_the_fields_that_it_sets() -> None:
@@ -141,29 +139,22 @@ def test_what_apply_and_rollback_store_must_be_declared_too(
             assert made.state == RunState(advice=("applied",), replacement=CHANGED)
 
 
-def _actions() -> list[type[Action[Any]]]:
-    return [ACTIONS[name] for name in (*ACTIONS, *INTERNAL)]
+@pytest.mark.parametrize("action", list_actions(), ids=lambda action: action.name)
+def test_an_action_declares_every_field_that_it_reads_and_no_other(
+    action: type[Action[Any]],
+) -> None:
+    code = find_reached_code(action, list_methods(action))
+    read = list_optional_reads(code) | list_required_reads(code)
+    required = {*action.list_requirements(nodes=2)}
+    assert required - read <= {"locks"}  # held for the hosts, and not read
+    assert set(action.uses) == read - required - {*action.provides, *action.updates}
 
 
-@pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)
-def test_an_action_declares_every_field_that_its_module_reads(action: type[Action[Any]]) -> None:
-    tree = ast.parse(Path(inspect.getfile(action)).read_text())
-    read = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute)
-        and isinstance(node.value, ast.Name)
-        and node.value.id == "run"
-        and node.attr in FIELDS
-    }
-    called = {
-        node.func.id
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
-    }
-    read |= {field for helper, field in HELPERS.items() if helper in called}
-    declared = {*action.list_requirements(nodes=2), *action.provides, *action.updates}
-    assert read <= declared
+def test_reads_are_found_in_helpers_of_other_modules_too() -> None:
+    image = list_optional_reads(find_reached_code(ACTIONS["image"], ["plan"]))
+    assert image == {"cable_gbps", "fabric"}  # in image_contents.py
+    stage = find_reached_code(ACTIONS["stage_weights"], ["plan"])
+    assert list_required_reads(stage) == {"facts"}  # in links_gate.py
 
 
 def test_only_the_engine_stores_state() -> None:
@@ -178,7 +169,7 @@ def test_only_the_engine_stores_state() -> None:
     assert storing == {"playbook/attempt.py"}
 
 
-@pytest.mark.parametrize("action", _actions(), ids=lambda action: action.name)
+@pytest.mark.parametrize("action", list_actions(), ids=lambda action: action.name)
 def test_an_action_says_whether_it_inspects_hosts_and_whether_it_can_be_undone(
     action: type[Action[Any]],
 ) -> None:

@@ -47,7 +47,10 @@ def test_every_field_has_a_provider_and_every_declared_name_is_a_field() -> None
     declared = {
         name
         for action in ACTIONS.values()
-        for part in (action.requires, action.requires_in_group, action.provides, action.updates)
+        for part in (
+            *(action.requires, action.requires_in_group, action.uses),
+            *(action.provides, action.updates),
+        )
         for name in part
     }
     provided = {name for action in ACTIONS.values() for name in action.provides}

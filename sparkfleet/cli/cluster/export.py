@@ -8,8 +8,8 @@ import sys
 from sparkfleet.cli.cluster.options import MonitoringOptions
 from sparkfleet.cli.cluster.status import scan_cluster
 from sparkfleet.cli.context import ClusterSession, CommandContext, open_pool, resolve_context
-from sparkfleet.cli.pages.publishing import build_host_path, read_page_settings
-from sparkfleet.cli.pages.served import find_served
+from sparkfleet.cli.page_content.deployment_values import find_served
+from sparkfleet.cli.page_content.publisher import build_host_path, read_page_settings
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError

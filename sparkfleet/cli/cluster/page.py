@@ -13,7 +13,7 @@ from sparkfleet.cli.context import (
     print_run_started,
     resolve_context,
 )
-from sparkfleet.cli.pages.publishing import (
+from sparkfleet.cli.page_content.publisher import (
     PagePublisher,
     format_page_address,
     open_publisher,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparkfleet.cli.cluster.options import ReportOptions
 from sparkfleet.cli.context import open_cluster
-from sparkfleet.cli.pages.collecting import collect_content
+from sparkfleet.cli.page_content.collector import collect_content
 from sparkfleet.cli.views.health import open_wait_display
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import UsageError

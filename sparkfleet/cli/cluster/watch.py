@@ -23,7 +23,7 @@ from sparkfleet.cli.context import (
 )
 from sparkfleet.cli.exit_codes import REFUSED
 from sparkfleet.cli.gateway.watching import GatewayWatch
-from sparkfleet.cli.pages.publishing import PagePublisher, open_watch_page
+from sparkfleet.cli.page_content.publisher import PagePublisher, open_watch_page
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import Interrupted, SparkfleetError, UnreachableError
 from sparkfleet.launch.endpoint.health import (

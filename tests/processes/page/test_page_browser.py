@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.pages.publishing import build_resources
+from sparkfleet.cli.page_content.publisher import build_resources
 from sparkfleet.launch.endpoint.health import HealthState
 from sparkfleet.page.access import Access
 from sparkfleet.page.content import PageContent

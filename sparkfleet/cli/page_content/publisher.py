@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from sparkfleet.cli.context import ClusterSession
-from sparkfleet.cli.pages.collecting import ContentCollector
+from sparkfleet.cli.page_content.collector import ContentCollector
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.launch.endpoint.health import HealthLook
 from sparkfleet.launch.watching.events import EventLog

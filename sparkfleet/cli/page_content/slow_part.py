@@ -6,13 +6,13 @@ from collections.abc import Iterator, Mapping
 
 from sparkfleet.actions.run.receipt import RECEIPT
 from sparkfleet.cli.context import ClusterSession
-from sparkfleet.cli.pages.link_map import explain_links, map_links
-from sparkfleet.cli.pages.readings import (
+from sparkfleet.cli.page_content.deployment_values import find_served, list_served_settings
+from sparkfleet.cli.page_content.host_readings import (
     HostBackground,
     collect_host_logs,
     read_host_background,
 )
-from sparkfleet.cli.pages.served import find_served, list_served_settings
+from sparkfleet.cli.page_content.link_map import explain_links, map_links
 from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.endpoint import bench_history

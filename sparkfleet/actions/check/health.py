@@ -9,7 +9,7 @@ from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
 from sparkfleet.launch.endpoint.health import HealthState, ProbeUse, judge_health
-from sparkfleet.launch.endpoint.health.reading import (
+from sparkfleet.launch.endpoint.health.probing import (
     HOST_LIMIT,
     collect_look,
     complete_look,

@@ -29,7 +29,7 @@ from sparkfleet.launch.endpoint.health import (
     ProbeUse,
     judge_health,
 )
-from sparkfleet.launch.endpoint.health.reading import collect_look, complete_look
+from sparkfleet.launch.endpoint.health.probing import collect_look, complete_look
 from sparkfleet.launch.endpoint.health.status import ClusterStatus, query_host_status
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import output_streams

@@ -17,7 +17,7 @@ from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console
 from sparkfleet.launch.endpoint.health import judge_health
-from sparkfleet.launch.endpoint.health.reading import collect_look, look_at_host
+from sparkfleet.launch.endpoint.health.probing import collect_look, look_at_host
 from sparkfleet.launch.host.processes import locate_deployment
 from sparkfleet.launch.host.vitals import query_vitals
 from sparkfleet.recipes.settings import Settings

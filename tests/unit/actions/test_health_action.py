@@ -24,7 +24,7 @@ from sparkfleet.launch.endpoint.health import (
     HostLook,
     ProbeUse,
 )
-from sparkfleet.launch.endpoint.health.look import EndpointLook, ProbeLook, RoleLook
+from sparkfleet.launch.endpoint.health.observation import EndpointLook, ProbeLook, RoleLook
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.remote.connection import Connection

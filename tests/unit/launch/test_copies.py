@@ -10,7 +10,12 @@ import pytest
 
 from sparkfleet.launch.deployment.executor import Executor, select_executor
 from sparkfleet.launch.endpoint.health import HealthLook, HealthState, HostLook, judge_health
-from sparkfleet.launch.endpoint.health.look import EndpointLook, EngineProcess, ProbeLook, RoleLook
+from sparkfleet.launch.endpoint.health.observation import (
+    EndpointLook,
+    EngineProcess,
+    ProbeLook,
+    RoleLook,
+)
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.launch.startup.start_watch import create_rendezvous

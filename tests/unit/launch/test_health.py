@@ -12,7 +12,7 @@ from sparkfleet.facts.gpu_state import GpuState
 from sparkfleet.facts.last_shutdown import LastShutdown
 from sparkfleet.facts.machine import GpuProcess
 from sparkfleet.launch.endpoint.health import HealthLook, HealthState, HostLook, judge_health
-from sparkfleet.launch.endpoint.health.look import (
+from sparkfleet.launch.endpoint.health.observation import (
     EndpointLook,
     EngineProcess,
     LogEnd,

@@ -17,7 +17,7 @@ from sparkfleet.cli.hosts.facts import serialize_facts
 from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.facts.host import gather_facts
-from sparkfleet.launch.endpoint.health.reading import look_at_host
+from sparkfleet.launch.endpoint.health.probing import look_at_host
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.survey import survey_host
 from sparkfleet.launch.host.vitals import query_vitals

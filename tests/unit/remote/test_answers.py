@@ -17,7 +17,7 @@ from sparkfleet.commands import Command
 from sparkfleet.errors import CommandError
 from sparkfleet.facts.host import gather_facts
 from sparkfleet.launch.endpoint.endpoint import Endpoint
-from sparkfleet.launch.endpoint.health.reading import look_at_host
+from sparkfleet.launch.endpoint.health.probing import look_at_host
 from sparkfleet.launch.gateway.host import list_gateway_models, look_at_gateway
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata, parse_deployment_metadata

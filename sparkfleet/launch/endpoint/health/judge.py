@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook
+from sparkfleet.launch.endpoint.health.observation import HealthLook, HostLook
 from sparkfleet.launch.endpoint.health.ranks import (
     format_since,
     judge_ranks,

@@ -12,7 +12,7 @@ import re
 import time
 from collections.abc import Iterator
 
-from sparkfleet.launch.endpoint.health.look import EngineProcess, HealthLook, HostLook
+from sparkfleet.launch.endpoint.health.observation import EngineProcess, HealthLook, HostLook
 from sparkfleet.launch.endpoint.health.state import RankHealth
 from sparkfleet.vllm.milestones import ANSI
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.endpoint.health.judge import OK
-from sparkfleet.launch.endpoint.health.look import HostLook
-from sparkfleet.launch.endpoint.health.reading import look_at_host
+from sparkfleet.launch.endpoint.health.observation import HostLook
+from sparkfleet.launch.endpoint.health.probing import look_at_host
 from sparkfleet.launch.endpoint.health.state import ClusterHealth
 from sparkfleet.launch.host.processes import locate_deployment
 from sparkfleet.launch.host.survey import Survey, survey_host

@@ -16,8 +16,8 @@ import pytest
 
 from sparkfleet.errors import CommandError, UnreachableError
 from sparkfleet.launch.endpoint.health import HealthState, HostLook, judge_health
-from sparkfleet.launch.endpoint.health.look import parse_host_look
-from sparkfleet.launch.endpoint.health.reading import (
+from sparkfleet.launch.endpoint.health.observation import parse_host_look
+from sparkfleet.launch.endpoint.health.probing import (
     ProbeUse,
     collect_look,
     complete_look,

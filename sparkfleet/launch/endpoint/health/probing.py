@@ -13,7 +13,12 @@ from dataclasses import replace
 from sparkfleet.errors import SparkfleetError, UnreachableError
 from sparkfleet.launch.endpoint.endpoint import find_recorded_endpoint
 from sparkfleet.launch.endpoint.health.judge import OK, judge_health
-from sparkfleet.launch.endpoint.health.look import HealthLook, HostLook, ProbeLook, parse_host_look
+from sparkfleet.launch.endpoint.health.observation import (
+    HealthLook,
+    HostLook,
+    ProbeLook,
+    parse_host_look,
+)
 from sparkfleet.launch.startup.join import wait_for_ray_nodes
 from sparkfleet.model import Cluster, Host
 from sparkfleet.onhost.shared.counters import has_progressed

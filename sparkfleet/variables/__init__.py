@@ -10,13 +10,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from sparkfleet.variables import fabric, health, serving, storage
+from sparkfleet.variables import fabric, gateway, memory_and_clock, serving, storage, watching
 from sparkfleet.variables.variable import Kind, Variable
 
 __all__ = ["FAMILIES", "VARIABLES", "Kind", "Variable", "find_default"]
 
 FAMILIES = re.compile(r"^(link|nccl|ray|vllm|weights|engine|cluster|guard)(_|$)")
-VARIABLES = {row.name: row for rows in (fabric, serving, storage, health) for row in rows.ROWS}
+TABLES = (fabric, serving, storage, memory_and_clock, watching, gateway)
+VARIABLES = {row.name: row for table in TABLES for row in table.ROWS}
 
 
 def find_default(name: str) -> Any:

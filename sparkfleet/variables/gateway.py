@@ -19,6 +19,7 @@ from sparkfleet.values import (
     convert_size,
     convert_text,
 )
+from sparkfleet.variables.variable import Kind, Variable
 
 GATEWAY = "gateway"  # its folder and label on its host too, as a cluster has them
 # What a model may be called: HAProxy's maps end a name at a blank, and messages quote it.
@@ -28,6 +29,16 @@ KIB = 1 << 10
 LEAST_BODY = 64 * KIB
 MOST_BODY = 128 << 20  # bytes; HAProxy refuses buffers of 256 MiB
 LEAST_TIMEOUT = 60.0  # s
+
+ROWS = (
+    Variable(
+        name=GATEWAY,
+        kind=Kind.MAPPING,
+        help="one address for the models of all clusters, docs/gateway.md: port: 8080, bind: "
+        "ADDRESS, host: NAME, api_keys: PATH, aliases: {ALIAS: MODEL}, max_body: 8MiB, "
+        "timeout: 1h, drain: 60s",
+    ),
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

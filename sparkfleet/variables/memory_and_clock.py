@@ -46,26 +46,6 @@ ROWS = (
         minimum=200,
     ),
     Variable(
-        name="notify",
-        kind=Kind.MAPPING,
-        help="where cluster.watch reports events: webhook: {from_file: PATH} with a URL in the "
-        "file, and command: [PROGRAM, ARGUMENT], which gets the event as JSON on standard input",
-        secret=True,
-    ),
-    Variable(
-        name="page",
-        kind=Kind.MAPPING,
-        help="cluster.watch serves the page of the cluster: bind: ADDRESS:PORT, by default "
-        "127.0.0.1:8090, and token_file: PATH, required unless ADDRESS is a loopback one",
-    ),
-    Variable(
-        name="gateway",
-        kind=Kind.MAPPING,
-        help="one address for the models of all clusters, docs/gateway.md: port: 8080, bind: "
-        "ADDRESS, host: NAME, api_keys: PATH, aliases: {ALIAS: MODEL}, max_body: 8MiB, "
-        "timeout: 1h, drain: 60s",
-    ),
-    Variable(
         name="engine_clock_check",
         kind=Kind.FLAG,
         help="read the clock of an idle GPU under two seconds of load before a start",

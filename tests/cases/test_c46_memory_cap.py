@@ -12,7 +12,7 @@ import pytest
 from sparkfleet.errors import UnreachableError
 from sparkfleet.launch.engines.checks import check_container_engine
 from sparkfleet.launch.host.survey import Survey
-from sparkfleet.launch.preflight.memory_checks import check_host_memory
+from sparkfleet.launch.preflight.host_checks import check_host
 from sparkfleet.model import Host, Severity, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote import ping, sockets, ssh
@@ -53,9 +53,7 @@ def test_that_kernel_is_warned_about_where_no_container_can_be_capped() -> None:
     facts = gb10.pair()[0].facts()
     facts = replace(facts, system=replace(facts.system, kernel="7.0.0-1019-nvidia"))
     native = Settings(host=Host(name="spark-1", vars={"engine_venv": Value(data="/v")}))
-    (verdict,) = (
-        one for one in check_host_memory(native, facts, _SURVEY) if one.check == "host.kernel"
-    )
+    (verdict,) = (one for one in check_host(native, facts, _SURVEY) if one.check == "host.kernel")
     assert verdict.severity is Severity.WARNING
     assert "guard_loading: 8GiB" in verdict.fix
 

@@ -5,13 +5,10 @@ GPU, CPU and page cache share one memory, so memory that any of them uses is mis
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Iterator
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Memory
-from sparkfleet.launch.engines.checks import NO_MEMORY_KERNEL
-from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
@@ -19,14 +16,13 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, error, warning
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
-ENOUGH_LEFT = 8 << 30  # bytes at which the guard ends ranks before such a kernel hangs
 MOST_SWAPPED = 1 << 30  # bytes
 LOGIN_SCREEN = 256 << 20  # bytes; an idle login screen uses 24 MiB of the GPU
 SOURCE = "/proc/meminfo"
 
 
 def check_host_memory(settings: Settings, facts: HostFacts, survey: Survey) -> Iterator[Verdict]:
-    """Yield verdicts on one host's memory, and on risks to it while serving.
+    """Yield verdicts on one host's memory.
 
     A running deployment is stopped before the start, so the memory of a serving host is not
     checked.
@@ -37,8 +33,6 @@ def check_host_memory(settings: Settings, facts: HostFacts, survey: Survey) -> I
         yield from _check_free_memory(settings, facts.memory)
         yield from _check_swap(settings.host.name, facts.memory)
         yield from _check_gpu_memory(settings, facts)
-    yield from _check_native_kernel(settings, facts)
-    yield from _check_linger(settings, facts)
 
 
 def _check_desktop(facts: HostFacts) -> Iterator[Verdict]:
@@ -152,41 +146,4 @@ def _check_swap(host: str, memory: Memory) -> Iterator[Verdict]:
         seen=format_memory(used),
         source=SOURCE,
         fix="find the processes that use memory: ps aux --sort=-rss | head",
-    )
-
-
-def _check_native_kernel(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
-    """Warn of a kernel that runs out of memory early and has no container limit."""
-    risky = fnmatch.fnmatchcase(facts.system.kernel, NO_MEMORY_KERNEL)
-    guarded = settings.value("guard") and settings.size("guard_loading") >= ENOUGH_LEFT
-    if not risky or guarded or read_engine_kind(settings) != NATIVE:
-        return
-    yield warning(
-        "host.kernel",
-        facts.host,
-        f"kernel {facts.system.kernel}",
-        expected="a kernel without this known hang (with 22 GiB available)",
-        seen="no memory limit, since the engine is native",
-        source="uname -r",
-        fix="set guard_loading: 8GiB; symptom: the host answers ping but not SSH",
-    )
-
-
-def _check_linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
-    """Warn of a host that removes semaphores after the last logout."""
-    outside = read_engine_kind(settings) == NATIVE or settings.text("engine_user") not in (
-        "",
-        "root",
-        "0",
-    )
-    if facts.lingers is not False or not outside:
-        return
-    yield warning(
-        "host.linger",
-        facts.host,
-        f"shared memory of {facts.system.user}",
-        expected="kept when the last SSH session ends",
-        seen="removed by systemd-logind (RemoveIPC)",
-        source="/var/lib/systemd/linger, /etc/systemd/logind.conf",
-        fix=f"on that host: loginctl enable-linger {facts.system.user}; or: {{task:hosts.prepare}}",
     )

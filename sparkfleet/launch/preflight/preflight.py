@@ -16,13 +16,12 @@ from sparkfleet.launch.host.image import Probe
 from sparkfleet.launch.host.survey import PACKAGES, Survey
 from sparkfleet.launch.images.checks import PackageLocation, check_packages
 from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address
-from sparkfleet.launch.preflight.memory_checks import check_host_memory
+from sparkfleet.launch.preflight.host_checks import check_host
 from sparkfleet.launch.preflight.port_checks import check_free_ports, list_required_ports
-from sparkfleet.links.checks.interface_names import check_interface_names
-from sparkfleet.model import Severity, Verdict
+from sparkfleet.model import Verdict
 from sparkfleet.onhost.shared.paths import NETWORK_FILESYSTEM
 from sparkfleet.recipes.settings import Settings
-from sparkfleet.verdicts import build_verdict, error, warning
+from sparkfleet.verdicts import error, warning
 
 
 def check_hosts(
@@ -42,9 +41,7 @@ def check_hosts(
     executor = choice.executor if choice else None
     verdicts = list(_check_copies(settings[names[0]], executor, nodes=nodes, copies=copies))
     for name in names:
-        verdicts.append(_check_gpu_present(facts[name]))
-        verdicts += _check_interface_names(settings[name], facts[name])
-        verdicts += check_host_memory(settings[name], facts[name], surveys[name])
+        verdicts += check_host(settings[name], facts[name], surveys[name])
         if (daemon := surveys[name].daemon) is None:
             verdicts += _check_native_engine(settings[name], surveys[name], executor)
         else:
@@ -94,25 +91,6 @@ def _check_copies(
             source=str(settings.origin("vllm_executor")),
             fix="--executor ray, or copies of one host each: --tp 1 --pp 1",
         )
-
-
-def _check_gpu_present(facts: HostFacts) -> Verdict:
-    return build_verdict(
-        Severity.OK if facts.gpus else Severity.ERROR,
-        "host.gpu",
-        facts.host,
-        "GPU",
-        expected="a GPU listed by nvidia-smi",
-        seen=facts.gpus[0].name if facts.gpus else "none",
-        source="nvidia-smi",
-        fix="" if facts.gpus else "check the driver with nvidia-smi; reboot after an update",
-    )
-
-
-def _check_interface_names(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
-    variables = settings.mapping("vllm_env")
-    sources = {name: f"vllm_env at {settings.origin('vllm_env', name)}" for name in variables}
-    yield from check_interface_names(facts, variables, sources)
 
 
 def _check_native_engine(

@@ -9,7 +9,6 @@ import pytest
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.host import GPU_TABLE
-from sparkfleet.facts.login import LINGER, LOGIND, USERS
 from sparkfleet.facts.machine import Gpu, Memory
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.memory_checks import check_host_memory, find_memory_utilization
@@ -123,29 +122,3 @@ def test_the_memory_of_the_running_deployment_does_not_count() -> None:
 )
 def test_the_share_that_vllm_asks_for(args: dict[str, Any], share: float | None) -> None:
     assert find_memory_utilization(_settings(vllm_args=args)) == share
-
-
-@pytest.mark.parametrize(
-    ("configured", "lingering", "user", "warned"),
-    [
-        ("#RemoveIPC=yes", "", "nvidia", True),
-        ("RemoveIPC=no", "", "nvidia", False),
-        ("", "ubuntu\nnvidia", "nvidia", False),
-        ("", "ubuntu", "nvidia", True),
-        ("", "", "root", False),
-    ],
-)
-def test_logind_removes_shared_memory_of_users_who_do_not_linger(
-    configured: str, lingering: str, user: str, *, warned: bool
-) -> None:
-    spark = gb10.pair()[0].text(USERS, "1000").text(LOGIND, f"[Login]\n{configured}\n")
-    facts = spark.text(LINGER, lingering).text("user", f"{user} /home").facts()
-    assert ("host.linger" in _found(replace(facts, memory=IDLE))) is warned
-
-
-def test_containers_of_root_need_no_lingering_and_hosts_without_logind_neither() -> None:
-    facts = gb10.pair()[0].text(USERS, "1000").facts()
-    image: dict[str, Any] = {"engine_venv": None, "engine": "docker", "engine_image": "i"}
-    assert "host.linger" not in _found(replace(facts, memory=IDLE), **image)
-    assert "host.linger" in _found(replace(facts, memory=IDLE), **image, engine_user="host")
-    assert "host.linger" not in _found(_facts())

@@ -18,7 +18,7 @@ from sparkfleet.launch import images, preflight
 from sparkfleet.launch.engines.checks import check_container_engine
 from sparkfleet.launch.images.checks import check_image_contents
 from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address, check_open_endpoint
-from sparkfleet.launch.preflight.memory_checks import check_host_memory
+from sparkfleet.launch.preflight.host_checks import check_host
 from sparkfleet.launch.preflight.port_checks import check_free_ports
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Severity, Verdict
@@ -42,8 +42,8 @@ def _with_kernel(kernel: str) -> HostFacts:
     return replace(facts, system=replace(facts.system, kernel=kernel))
 
 
-def _check_memory(facts: HostFacts, **variables: Any) -> Iterable[Verdict]:
-    return check_host_memory(settings(**variables), facts, survey())
+def _check_host(facts: HostFacts, **variables: Any) -> Iterable[Verdict]:
+    return check_host(settings(**variables), facts, survey())
 
 
 def _check_engine(facts: HostFacts, **variables: Any) -> Iterable[Verdict]:
@@ -90,7 +90,7 @@ CASES: tuple[
     (
         "host.kernel",
         "guard_loading",
-        _check_memory,
+        _check_host,
         _with_kernel(HANGING_KERNEL),
         NATIVE,
         {**NATIVE, "guard_loading": "8GiB"},
@@ -179,15 +179,15 @@ def test_setting_what_a_fix_names_ends_its_check(case: Any) -> None:
 def test_emptying_the_page_cache_is_then_only_noted() -> None:
     own = {"vllm_args": {"gpu-memory-utilization": 0.9}}
     facts = _facts(memory=MEMORY)
-    (verdict,) = [x for x in _check_memory(facts, **own) if x.check == "host.page_cache"]
+    (verdict,) = [x for x in _check_host(facts, **own) if x.check == "host.page_cache"]
     assert verdict.severity is Severity.WARNING
     assert "set drop_caches: true" in verdict.fix
     (noted,) = [
-        x for x in _check_memory(facts, **own, drop_caches=True) if x.check == "host.page_cache"
+        x for x in _check_host(facts, **own, drop_caches=True) if x.check == "host.page_cache"
     ]
     assert noted.severity is Severity.INFO
     emptied = _facts(memory=replace(MEMORY, free=116 * GIB))  # what the command does
-    assert [x for x in _check_memory(emptied, **own) if x.check == "host.page_cache"] == []
+    assert [x for x in _check_host(emptied, **own) if x.check == "host.page_cache"] == []
 
 
 def test_every_setting_that_a_check_before_a_start_names_is_applied_here() -> None:

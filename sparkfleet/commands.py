@@ -16,8 +16,8 @@ from pathlib import PurePosixPath
 from types import MappingProxyType
 from typing import Any
 
-from sparkfleet.onhost.shared.bundle import NAME as BUNDLE_MODULE
-from sparkfleet.onhost.shared.bundle import START
+from sparkfleet.onhost.shared.program_archive import NAME as ARCHIVE_MODULE
+from sparkfleet.onhost.shared.program_archive import START
 
 ONHOST = "sparkfleet.onhost"
 IMPORT = re.compile(rf"^from ({re.escape(ONHOST)}\.\w+\.\w+) import ", re.MULTILINE)
@@ -37,20 +37,20 @@ class Command:
     `stdin` is sent first and whole. A secret goes there: `argv` and `env` are visible to every
     user of the host while the command runs, and are logged.
 
-    An on-host program needs its `bundle`, which `Connection.open` sends before `stdin`. `program`
+    An on-host program needs its `archive`, which `Connection.open` sends before `stdin`. `program`
     is its module if a fork of the multiplexer can run it, in place of `argv`.
     """
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=lambda: NO_ENV)
     stdin: bytes = field(default=b"", repr=False)
-    bundle: bytes = field(default=b"", repr=False)
+    archive: bytes = field(default=b"", repr=False)
     program: str = ""
 
     @property
     def input(self) -> bytes:
         """The whole input of a process that was started with `argv`."""
-        return self.bundle + self.stdin
+        return self.archive + self.stdin
 
     def line(self) -> str:
         """Return the command as one line that a POSIX shell splits back into the same words."""
@@ -106,14 +106,14 @@ def build_script_command(
     `python` is for a program that inspects another Python's packages, such as the engine's. By
     default the host's own runs isolated, so that no PYTHONPATH or site-packages shadow a module.
     """
-    bundle = build_bundle(name)
+    archive = build_archive(name)
     module = get_module_name(name)
     line = b"" if request is None else json.dumps(request, separators=(",", ":")).encode() + b"\n"
-    start = json.dumps(START.format(size=len(bundle), module=module))
+    start = json.dumps(START.format(size=len(archive), module=module))
     return Command(
         argv=(*(python or ISOLATED_PYTHON), "-c", f"exec({start})"),  # a line, for every shell
         stdin=line,
-        bundle=bundle,
+        archive=archive,
         program="" if python else module,
     )
 
@@ -129,7 +129,7 @@ def get_module_name(name: str) -> str:
 
 
 @cache
-def build_bundle(name: str) -> bytes:
+def build_archive(name: str) -> bytes:
     """Return the zip archive of a program; the same bytes each time."""
     sources = dict(_iter_sources(get_module_name(name)))
     buffer = io.BytesIO()
@@ -141,7 +141,7 @@ def build_bundle(name: str) -> bytes:
 
 def _iter_sources(program: str) -> Iterator[tuple[str, str]]:
     """Yield path and text of the modules that a program needs, with the packages above them."""
-    waiting = [program, BUNDLE_MODULE]
+    waiting = [program, ARCHIVE_MODULE]
     seen: set[str] = set()
     while waiting:
         module = waiting.pop()

@@ -8,7 +8,7 @@ import zipfile
 from pathlib import Path
 
 from sparkfleet.commands import ISOLATED_PYTHON, Command
-from sparkfleet.onhost.shared.bundle import PATH, START
+from sparkfleet.onhost.shared.program_archive import PATH, START
 
 ROOT = Path(__file__).parent.parent
 
@@ -17,9 +17,9 @@ def pack_program(text: str) -> Command:
     """Return the command that runs `text` as an on-host program."""
     module = f"trial_{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.write(ROOT / PATH, PATH)
-        archive.writestr(f"{module}.py", text)
-    bundle = buffer.getvalue()
-    start = START.format(size=len(bundle), module=module)
-    return Command(argv=(*ISOLATED_PYTHON, "-c", start), bundle=bundle, program=module)
+    with zipfile.ZipFile(buffer, "w") as opened:
+        opened.write(ROOT / PATH, PATH)
+        opened.writestr(f"{module}.py", text)
+    archive = buffer.getvalue()
+    start = START.format(size=len(archive), module=module)
+    return Command(argv=(*ISOLATED_PYTHON, "-c", start), archive=archive, program=module)

@@ -70,7 +70,7 @@ class Connection(ABC):
                 channel = self._start_alone(build_multiplexer_command())
                 self._multiplexer = MultiplexerClient(channel)
         try:
-            return self._multiplexer.start(command.program, command.bundle, timeout=START_TIMEOUT)
+            return self._multiplexer.start(command.program, command.archive, timeout=START_TIMEOUT)
         except NotStartedError as error:
             lost = self.is_lost()
             shell = "" if lost else self._find_login_shell()
@@ -89,9 +89,9 @@ class Connection(ABC):
 
     def _start_alone(self, command: Command) -> Channel:
         channel = self._start(command)
-        if command.bundle:
+        if command.archive:
             with contextlib.suppress(OSError):  # the exit status shows why it takes no input
-                channel.send(command.bundle)
+                channel.send(command.archive)
         return channel
 
     def keep(self, channel: Channel) -> None:

@@ -6,7 +6,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from sparkfleet.errors import CommandError, HostError, UnreachableError
-from sparkfleet.onhost.shared.bundle import CONSUMED
+from sparkfleet.onhost.shared.program_archive import CONSUMED
 from sparkfleet.remote.errors import build_ssh_command
 
 if TYPE_CHECKING:

@@ -70,8 +70,8 @@ class MultiplexerClient:
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
-    def start(self, program: str, bundle: bytes, *, timeout: float) -> Stream:
-        """Start the module `program` of `bundle`, which is sent if it is new to the other end.
+    def start(self, program: str, archive: bytes, *, timeout: float) -> Stream:
+        """Start the module `program` of `archive`, which is sent if it is new to the other end.
 
         Raises ChannelTimeoutError, NotStartedError, or OSError if the multiplexer has ended.
         """
@@ -79,9 +79,9 @@ class MultiplexerClient:
         self._streams[stream.number] = stream
         try:
             with self._sending:  # the archive first, and once
-                if bundle not in self._sent:
-                    self.write(stream.number, ARCHIVE, bundle)
-                    self._sent.add(bundle)
+                if archive not in self._sent:
+                    self.write(stream.number, ARCHIVE, archive)
+                    self._sent.add(archive)
                 self.write(stream.number, START, program.encode())
         except OSError:
             self._await_end()

@@ -45,7 +45,7 @@ def wrap_in_sudo(command: Command, sudo: Sudo) -> Command:
     mark = BEGIN if sudo.password else ""
     first = f"{sudo.password}\n{sudo.password}\n{BEGIN}\n".encode() if mark else b""
     argv = build_shell_command("transport/become", sudo.user, mark, *command.argv).argv
-    return replace(command, argv=argv, stdin=first + command.input, bundle=b"", program="")
+    return replace(command, argv=argv, stdin=first + command.input, archive=b"", program="")
 
 
 def run_with_sudo(

@@ -25,8 +25,8 @@ import struct
 import sys
 from typing import Any
 
-from sparkfleet.onhost.shared.bundle import FINDER, load_archive, run_module
 from sparkfleet.onhost.shared.labels import FRAMES_MARK, SILENCE
+from sparkfleet.onhost.shared.program_archive import FINDER, load_archive, run_module
 
 HEADER = struct.Struct(">IcI")
 PIECE = 1 << 16  # bytes read at once

@@ -17,8 +17,8 @@ import zipfile
 from importlib.machinery import ModuleSpec
 from typing import Any
 
-NAME = "sparkfleet.onhost.shared.bundle"
-PATH = "sparkfleet/onhost/shared/bundle.py"
+NAME = "sparkfleet.onhost.shared.program_archive"
+PATH = "sparkfleet/onhost/shared/program_archive.py"
 CONSUMED = "a start file of the login shell read a part of the program from its input"
 # An archive begins with the letters PK.
 START = f"""\
@@ -34,7 +34,7 @@ m.run_module("{{module}}")
 """
 
 
-class BundleFinder:
+class ArchiveFinder:
     """Finds and loads modules in the archives that were added (`sys.meta_path`)."""
 
     def __init__(self) -> None:
@@ -81,7 +81,7 @@ class BundleFinder:
         return None if spec is None else self.sources[str(spec.origin)].decode()
 
 
-FINDER = BundleFinder()
+FINDER = ArchiveFinder()
 
 
 def load_archive(archive: bytes) -> None:

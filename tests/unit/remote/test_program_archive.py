@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from sparkfleet import onhost
-from sparkfleet.commands import Command, build_bundle, build_script_command
+from sparkfleet.commands import Command, build_archive, build_script_command
 from sparkfleet.model import Host
-from sparkfleet.onhost.shared.bundle import PATH
+from sparkfleet.onhost.shared.program_archive import PATH
 from sparkfleet.remote.local import LocalConnection
 from tests.onhost import pack_program
 
@@ -50,7 +50,7 @@ def iter_onhost_imports(path: Path) -> Iterator[ast.stmt]:
 
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_an_archive_has_every_module_that_its_program_imports(program: str) -> None:
-    names = zipfile.ZipFile(io.BytesIO(build_bundle(program))).namelist()
+    names = zipfile.ZipFile(io.BytesIO(build_archive(program))).namelist()
     assert f"sparkfleet/onhost/{program}.py" in names
     for name in names:
         path = FOLDER.parents[1] / name
@@ -61,12 +61,12 @@ def test_an_archive_has_every_module_that_its_program_imports(program: str) -> N
 
 
 def test_the_same_sources_make_the_same_bytes() -> None:
-    build = build_bundle.__wrapped__
+    build = build_archive.__wrapped__
     assert build("host/facts") == build("host/facts")
 
 
 def test_an_archive_has_only_what_its_program_needs() -> None:
-    names = zipfile.ZipFile(io.BytesIO(build_bundle("deployment/log"))).namelist()
+    names = zipfile.ZipFile(io.BytesIO(build_archive("deployment/log"))).namelist()
     texts = [name for name in names if not name.endswith("__init__.py")]
     reading = "sparkfleet/onhost/shared/reading.py"
     assert sorted(texts) == sorted(["sparkfleet/onhost/deployment/log.py", reading, PATH])

@@ -10,7 +10,7 @@ from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.cli.cluster import unreachable
 from sparkfleet.cli.context import CommandContext, build_run_started, open_pool
-from sparkfleet.cli.gateway.following import follow_with_gateway
+from sparkfleet.cli.gateway.after_run import follow_with_gateway
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.run_events import record_run_event
 from sparkfleet.cli.views.connecting import report_connections

@@ -9,7 +9,7 @@ from typing import TypeVar
 from sparkfleet.cli import defaults
 from sparkfleet.cli.command import print_error
 from sparkfleet.cli.connection_checks import check_ssh_options
-from sparkfleet.cli.gateway.runs import run_gateway_down_if_any
+from sparkfleet.cli.gateway.start_stop import run_gateway_down_if_any
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import GateError, Interrupted, SparkfleetError, UsageError

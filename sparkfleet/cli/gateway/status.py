@@ -10,7 +10,7 @@ from rich.text import Text
 
 from sparkfleet.cli.context import open_pool, print_run_started
 from sparkfleet.cli.exit_codes import REFUSED, compute_exit_code
-from sparkfleet.cli.gateway.runs import resolve_gateway
+from sparkfleet.cli.gateway.context import resolve_gateway
 from sparkfleet.cli.gateway.summary import find_gateway_state
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document

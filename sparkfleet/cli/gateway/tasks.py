@@ -18,7 +18,7 @@ def up(options: Options) -> int:
       {task:gateway.up} --check --diff      what would change
       {task:gateway.up}                     needs in the inventory: gateway: {port: 8080}
     """
-    from sparkfleet.cli.gateway.runs import run_gateway_up
+    from sparkfleet.cli.gateway.start_stop import run_gateway_up
 
     return run_gateway_up(options)
 
@@ -30,7 +30,7 @@ def down(options: Options) -> int:
     {task:gateway.down}
     {task:cluster.down} --all      the gateway and every cluster
     """
-    from sparkfleet.cli.gateway.runs import run_gateway_down
+    from sparkfleet.cli.gateway.start_stop import run_gateway_down
 
     return run_gateway_down(options)
 
@@ -59,6 +59,6 @@ def logs(options: GatewayLogsOptions) -> int:
 
       {task:gateway.logs} --follow
     """
-    from sparkfleet.cli.gateway.runs import show_gateway_logs
+    from sparkfleet.cli.gateway.logs import show_gateway_logs
 
     return show_gateway_logs(options)

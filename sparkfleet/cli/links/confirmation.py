@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.options import AddressApplyOptions, ChangeOptions
-from sparkfleet.cli.links.runs import RunInProgress, find_run
+from sparkfleet.cli.links.run_in_progress import RunInProgress, find_run
 from sparkfleet.cli.links.session import RootSession
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.command_name import name_command

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparkfleet import links
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.links.receipts import explain_unmeasured
-from sparkfleet.cli.links.runs import RunInProgress, find_run
+from sparkfleet.cli.links.run_in_progress import RunInProgress, find_run
 from sparkfleet.cli.links.session import open_fabric_session
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document, serialize_verdicts

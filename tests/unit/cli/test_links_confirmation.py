@@ -9,7 +9,7 @@ import pytest
 from sparkfleet.cli import prompt
 from sparkfleet.cli.links.confirmation import ServingCluster, is_confirmed
 from sparkfleet.cli.links.options import ChangeOptions
-from sparkfleet.cli.links.runs import RunInProgress
+from sparkfleet.cli.links.run_in_progress import RunInProgress
 from sparkfleet.cli.options import parse_options
 from sparkfleet.errors import HostError, LockHeldError
 

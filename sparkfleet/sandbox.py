@@ -10,7 +10,7 @@ from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from sparkfleet import template_limits as limits
-from sparkfleet.filters import FILTERS, TESTS, lookup
+from sparkfleet.jinja_filters import FILTERS, TESTS, lookup
 
 N = TypeVar("N", bound=nodes.Node)
 COUNT, MEASURE, CONCAT = "sparkfleet-count", "sparkfleet-measure", "sparkfleet-concat"

@@ -10,7 +10,6 @@ from sparkfleet.cli.context import CommandContext, check_tp, get_tp, resolve_con
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.recipes.review import review_recipe
 from sparkfleet.errors import PlaybookError
-from sparkfleet.files import explain_unreadable_file
 from sparkfleet.playbook.assignment import (
     assign_hosts,
     find_become_hosts,
@@ -23,6 +22,7 @@ from sparkfleet.playbook.syntax import AssignedPlay
 from sparkfleet.playbook.task_order import check_selected_order
 from sparkfleet.resources import find_data_file, is_existing_file, list_data_files
 from sparkfleet.spelling import suggest_similar
+from sparkfleet.unreadable_files import explain_unreadable_file
 
 EXAMPLES = "playbooks/examples"
 

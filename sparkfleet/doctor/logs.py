@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from sparkfleet.errors import UsageError
-from sparkfleet.files import refuse_endless_file
 from sparkfleet.quantities import format_size
+from sparkfleet.unreadable_files import refuse_endless_file
 
 RUN_LOG = "run.log"  # the run's own log, next to HOST-ROLE.log of each host
 INTERRUPTED = "interrupted-"  # prefix of a log that an interrupted run left

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
-from sparkfleet.files import explain_unreadable_file
 from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
 from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
@@ -25,6 +24,7 @@ from sparkfleet.resources import (
     resolve_path,
 )
 from sparkfleet.spelling import suggest_similar
+from sparkfleet.unreadable_files import explain_unreadable_file
 from sparkfleet.yaml.nodes import Entry, Map, Node
 
 FOLDER = "playbooks/recipes"

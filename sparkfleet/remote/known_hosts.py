@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError
-from sparkfleet.files import explain_unreadable_file
+from sparkfleet.unreadable_files import explain_unreadable_file
 
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"

@@ -17,11 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from sparkfleet.errors import UsageError
-from sparkfleet.files import explain_unreadable_file
 from sparkfleet.remote.sockets import CONNECT_TIMEOUT
 from sparkfleet.remote.ssh_keywords import REFUSED
 from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts, suggest_jump_host
 from sparkfleet.resources import expand_home, is_existing_file
+from sparkfleet.unreadable_files import explain_unreadable_file
 
 MOST_JUMPS = 8  # one behind the other
 USER_CONFIG = "~/.ssh/config"

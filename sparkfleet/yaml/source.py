@@ -9,7 +9,7 @@ from pathlib import Path
 from yaml.reader import Reader
 
 from sparkfleet.errors import InputError, Where
-from sparkfleet.files import refuse_endless_file
+from sparkfleet.unreadable_files import refuse_endless_file
 from sparkfleet.yaml.encryption import find_encryption
 
 MAX_BYTES = 1_000_000  # 2 s of a slow processor; an inventory of 1,000 hosts has half

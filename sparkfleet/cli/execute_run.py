@@ -8,7 +8,7 @@ from dataclasses import replace
 from sparkfleet.actions.clock import read_clock
 from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_context import RunContext, RunOptions
-from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.cluster.watching import unreachable
 from sparkfleet.cli.context import CommandContext, build_run_started, open_pool
 from sparkfleet.cli.gateway.after_run import follow_with_gateway
 from sparkfleet.cli.options import Options

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sparkfleet.actions.deploy.start_action import locate_files
 from sparkfleet.actions.run.receipt import build_start_request
 from sparkfleet.actions.run_context import RunContext
-from sparkfleet.cli.cluster.own_starts import save_own_start
+from sparkfleet.cli.cluster.watching.own_starts import save_own_start
 from sparkfleet.errors import Interrupted, SparkfleetError
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind, record_event
 from sparkfleet.playbook.assignment import replaces_deployment, stops_deployment

@@ -6,8 +6,8 @@ import contextlib
 import time
 from collections.abc import Callable
 
-from sparkfleet.cli.cluster import unreachable
 from sparkfleet.cli.cluster.options import StatusOptions
+from sparkfleet.cli.cluster.watching import unreachable
 from sparkfleet.cli.context import ClusterSession, CommandContext, open_cluster
 from sparkfleet.cli.options import format_command_line
 from sparkfleet.cli.views.cluster_status import (

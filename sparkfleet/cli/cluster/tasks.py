@@ -98,7 +98,7 @@ def down(options: DownOptions) -> int:
 
 def _stop(options: DownOptions) -> int:
     """Stop the service of `cluster.enable`, then run the playbook of a stop."""
-    from sparkfleet.cli.cluster.service import set_watch_service
+    from sparkfleet.cli.cluster.watching.service import set_watch_service
     from sparkfleet.cli.run_playbook import run_playbook
 
     set_watch_service(options, "stop")
@@ -119,7 +119,7 @@ def switch(options: SwitchOptions) -> int:
 
 def _start(options: Options) -> int:
     """Run the playbook of a start, then let the service of `cluster.enable` run again."""
-    from sparkfleet.cli.cluster.service import set_watch_service
+    from sparkfleet.cli.cluster.watching.service import set_watch_service
     from sparkfleet.cli.run_playbook import run_playbook
 
     code = run_playbook("cluster-up", options)
@@ -142,7 +142,7 @@ def drift(options: Options) -> int:
     code = run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))
     if code or options.json:
         return code
-    from sparkfleet.cli.cluster.enable import has_unit_drift
+    from sparkfleet.cli.cluster.watching.enable import has_unit_drift
 
     return REFUSED if has_unit_drift(options) else 0
 
@@ -221,7 +221,7 @@ def events(options: EventsOptions) -> int:
       {task:cluster.events} --lines 200 --output json
       {task:cluster.events} --follow
     """
-    from sparkfleet.cli.cluster.events import show_events
+    from sparkfleet.cli.cluster.watching.events import show_events
 
     return show_events(options)
 
@@ -286,7 +286,7 @@ def watch(options: ClusterWatchOptions) -> int:
       {task:cluster.watch} --once             one look; two such looks relaunch a broken cluster
       {task:cluster.events} --follow          what it did
     """
-    from sparkfleet.cli.cluster.watch import watch_cluster
+    from sparkfleet.cli.cluster.watching.watch import watch_cluster
 
     return watch_cluster(options)
 
@@ -304,7 +304,7 @@ def enable(options: EnableOptions) -> int:
       {task:cluster.enable}
       {task:cluster.enable} --on-head           from a control machine that is not always on
     """
-    from sparkfleet.cli.cluster.enable import enable_watch
+    from sparkfleet.cli.cluster.watching.enable import enable_watch
 
     return enable_watch(options)
 
@@ -315,6 +315,6 @@ def disable(options: EnableOptions) -> int:
 
     The model keeps serving.
     """
-    from sparkfleet.cli.cluster.enable import disable_watch
+    from sparkfleet.cli.cluster.watching.enable import disable_watch
 
     return disable_watch(options)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from sparkfleet import facts
-from sparkfleet.cli.cluster.events import fetch_event_log
+from sparkfleet.cli.cluster.watching.events import fetch_event_log
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.hosts.facts import serialize_facts
 from sparkfleet.errors import SparkfleetError

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from sparkfleet import __version__
-from sparkfleet.cli.cluster.events import fetch_event_log
 from sparkfleet.cli.cluster.status import scan_cluster
+from sparkfleet.cli.cluster.watching.events import fetch_event_log
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.page_content.slow_part import collect_background
 from sparkfleet.cli.views.cluster_status import build_status_document

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sparkfleet.cli.cluster.own_starts import read_own_start
+from sparkfleet.cli.cluster.watching.own_starts import read_own_start
 from sparkfleet.cli.context import CommandContext
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.launch.endpoint.health.status import ClusterStatus

@@ -17,10 +17,10 @@ from typing import Any
 import pytest
 import yaml
 
-from sparkfleet.cli.cluster import enable as enabling
-from sparkfleet.cli.cluster import service, watch
 from sparkfleet.cli.cluster.options import ClusterWatchOptions, EnableOptions
-from sparkfleet.cli.cluster.watch import Watcher
+from sparkfleet.cli.cluster.watching import enable as enabling
+from sparkfleet.cli.cluster.watching import service, watch
+from sparkfleet.cli.cluster.watching.watch import Watcher
 from sparkfleet.cli.context import resolve_context
 from sparkfleet.cli.options import Options
 from sparkfleet.errors import UsageError

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from sparkfleet.cli.cluster.install_on_head import write_overlay
+from sparkfleet.cli.cluster.watching.install_on_head import write_overlay
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.watching.installation_archive import (
     COMPILED,

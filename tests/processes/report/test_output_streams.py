@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.cli import command
-from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.cluster.watching import unreachable
 from sparkfleet.errors import UsageError
 from sparkfleet.model import Cluster, Host
 from sparkfleet.report import output_streams

@@ -123,7 +123,7 @@ def test_the_drawing_of_the_layers_is_that_of_the_imports() -> None:
         ("sparkfleet/cli/signals.py", "SIGTERM"),
         ("templates/haproxy.cfg.j2", "frontend"),
         ("sparkfleet/launch/watching/breaker.py", "class Decision"),
-        ("sparkfleet/cli/cluster/relaunch.py", "run_playbook"),
+        ("sparkfleet/cli/cluster/watching/relaunch.py", "run_playbook"),
         ("sparkfleet/actions/stage/stage_weights.py", "class StageWeights"),
         ("sparkfleet/lab/faults/effects.py", "set_cable"),
     ],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.cluster.relaunch import build_start_options
+from sparkfleet.cli.cluster.watching.relaunch import build_start_options
 from sparkfleet.cli.options import Options
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.watching.start_request import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.cluster import unreachable
+from sparkfleet.cli.cluster.watching import unreachable
 from sparkfleet.launch.deployment.drift import find_drift
 from sparkfleet.launch.host import deployment_record, vitals
 from sparkfleet.launch.host.deployment_record import (

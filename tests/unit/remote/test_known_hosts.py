@@ -13,7 +13,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 
-from sparkfleet.cli.cluster import install_on_head
+from sparkfleet.cli.cluster.watching import install_on_head
 from sparkfleet.errors import (
     AuthenticationError,
     CommandError,

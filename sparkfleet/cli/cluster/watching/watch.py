@@ -7,13 +7,17 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from sparkfleet.cli.cluster.events import (
+from sparkfleet.cli.cluster.options import ClusterWatchOptions
+from sparkfleet.cli.cluster.watching.events import (
     build_watch_event,
     fetch_event_log,
     record_watch_event,
 )
-from sparkfleet.cli.cluster.options import ClusterWatchOptions
-from sparkfleet.cli.cluster.relaunch import read_start_request, relaunch_cluster, save_cluster_logs
+from sparkfleet.cli.cluster.watching.relaunch import (
+    read_start_request,
+    relaunch_cluster,
+    save_cluster_logs,
+)
 from sparkfleet.cli.context import (
     ClusterSession,
     CommandContext,

@@ -15,7 +15,7 @@ from typing import Any
 
 import yaml
 
-from sparkfleet.cli.cluster.own_starts import read_own_start
+from sparkfleet.cli.cluster.watching.own_starts import read_own_start
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines

@@ -7,7 +7,7 @@ import time
 from pathlib import Path
 
 from sparkfleet.actions.run.receipt import RECEIPT
-from sparkfleet.cli.cluster.own_starts import read_own_start
+from sparkfleet.cli.cluster.watching.own_starts import read_own_start
 from sparkfleet.cli.command import print_error
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.doctor.after_failure import summarize_diagnosis

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkfleet.cli.cluster.events import record_watch_event
-from sparkfleet.cli.cluster.install_on_head import disable_on_head, enable_on_head
 from sparkfleet.cli.cluster.options import EnableOptions
-from sparkfleet.cli.cluster.service import LIMIT, run_system_command
+from sparkfleet.cli.cluster.watching.events import record_watch_event
+from sparkfleet.cli.cluster.watching.install_on_head import disable_on_head, enable_on_head
+from sparkfleet.cli.cluster.watching.service import LIMIT, run_system_command
 from sparkfleet.cli.context import (
     CommandContext,
     open_cluster,

@@ -9,8 +9,8 @@ from dataclasses import asdict, dataclass
 from itertools import islice
 from typing import Any
 
+from sparkfleet.cli.recipes.fitting.sized_fit import RecipeFit, SizedFit
 from sparkfleet.cli.recipes.options import ListOptions
-from sparkfleet.cli.recipes.sized_fit import RecipeFit, SizedFit
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.recipe import (
     format_best_speed,
@@ -108,7 +108,7 @@ class ListRow:
 
 
 def _judge_recipes(recipes: Sequence[Recipe], options: ListOptions) -> dict[str, SizedFit]:
-    from sparkfleet.cli.recipes.inventory_fit import judge_fit, select_inventory_hosts  # noqa: PLC0415 - not for --list
+    from sparkfleet.cli.recipes.fitting.inventory_fit import judge_fit, select_inventory_hosts  # noqa: PLC0415 - not for --list
 
     hosts = select_inventory_hosts(options)
     return {recipe.name: judge_fit(recipe, hosts) for recipe in recipes}

@@ -7,7 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparkfleet.cli.recipes.inventory_fit import judge_size, list_sizes, select_inventory_hosts
+from sparkfleet.cli.recipes.fitting.inventory_fit import (
+    judge_size,
+    list_sizes,
+    select_inventory_hosts,
+)
+from sparkfleet.cli.recipes.fitting.sized_fit import RecipeFit
 from sparkfleet.cli.recipes.list import PIPE_WIDTH, align_columns
 from sparkfleet.cli.recipes.options import SuggestOptions
 from sparkfleet.cli.recipes.purposes import (
@@ -17,7 +22,6 @@ from sparkfleet.cli.recipes.purposes import (
     read_context,
     read_options,
 )
-from sparkfleet.cli.recipes.sized_fit import RecipeFit
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.command_name import name_command

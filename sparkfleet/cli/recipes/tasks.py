@@ -99,8 +99,8 @@ def fit(options: FitOptions) -> int:
       {task:recipes.fit} gemma4-31b-fp8 --tp 2 --staged
       {task:recipes.fit} ORG/MODEL                        a model without a recipe, from the Hub
     """
-    from sparkfleet.cli.recipes.fit import show_fit
-    from sparkfleet.cli.recipes.fit_values import FitRequest
+    from sparkfleet.cli.recipes.fitting.fit import show_fit
+    from sparkfleet.cli.recipes.fitting.values import FitRequest
 
     return show_fit(FitRequest.from_options(options))
 

@@ -8,8 +8,8 @@ from datetime import UTC, datetime
 
 from sparkfleet import facts
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.recipes.fit import predict_fit
-from sparkfleet.cli.recipes.fit_values import FitRequest, FitResult
+from sparkfleet.cli.recipes.fitting.fit import predict_fit
+from sparkfleet.cli.recipes.fitting.values import FitRequest, FitResult
 from sparkfleet.cli.serve.session import ServeSession
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.fit import measured_speeds

@@ -10,7 +10,7 @@ from typing import Any
 
 from rich.table import Table
 
-from sparkfleet.cli.recipes import fit_view
+from sparkfleet.cli.recipes.fitting import view as fit_view
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.cli.views.tables import create_console, create_table

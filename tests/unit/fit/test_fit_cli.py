@@ -15,8 +15,8 @@ from typing import Any
 import pytest
 
 from sparkfleet.cli.options import parse_options
-from sparkfleet.cli.recipes.fit import show_fit
-from sparkfleet.cli.recipes.fit_values import FitRequest
+from sparkfleet.cli.recipes.fitting.fit import show_fit
+from sparkfleet.cli.recipes.fitting.values import FitRequest
 from sparkfleet.cli.recipes.options import FitOptions
 from sparkfleet.errors import InputError
 from tests.models import config

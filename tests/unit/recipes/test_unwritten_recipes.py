@@ -11,8 +11,8 @@ import pytest
 from huggingface_hub import constants
 
 from sparkfleet.cli.options import parse_options
-from sparkfleet.cli.recipes.fit import show_fit
-from sparkfleet.cli.recipes.fit_values import FitRequest
+from sparkfleet.cli.recipes.fitting.fit import show_fit
+from sparkfleet.cli.recipes.fitting.values import FitRequest
 from sparkfleet.cli.recipes.new import write_recipe
 from sparkfleet.cli.recipes.options import FitOptions, NewOptions
 from sparkfleet.cli.recipes.validate import run_recipe_rules

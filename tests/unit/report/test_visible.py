@@ -337,7 +337,7 @@ def test_rich_is_entered_through_its_gates() -> None:
         and node.func.id in ("Console", "Text")
     }
     types = {
-        "cli/recipes/fit_view.py",
+        "cli/recipes/fitting/view.py",
         "cli/views/cluster_status.py",
         "cli/gateway/status.py",
     }  # for annotations alone

@@ -7,9 +7,9 @@ from dataclasses import replace
 from sparkfleet.cli.context import check_tp, resolve_context
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.recipes import fit_view
-from sparkfleet.cli.recipes.fit_inputs import build_recipe_model, collect_fit_inputs
-from sparkfleet.cli.recipes.fit_values import FitRequest, FitResult, PredictedSpeed
+from sparkfleet.cli.recipes.fitting import view as fit_view
+from sparkfleet.cli.recipes.fitting.inputs import build_recipe_model, collect_fit_inputs
+from sparkfleet.cli.recipes.fitting.values import FitRequest, FitResult, PredictedSpeed
 from sparkfleet.fit.advice import list_tp_sizes, recommend_topology
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
 from sparkfleet.fit.interval import UnknownFigureError

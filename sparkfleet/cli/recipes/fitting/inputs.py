@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sparkfleet.cli.context import open_pool
-from sparkfleet.cli.recipes.fit_values import Answer, FitInputs, FitRequest
+from sparkfleet.cli.recipes.fitting.values import Answer, FitInputs, FitRequest
 from sparkfleet.fit import measured_speeds
 from sparkfleet.fit.checkpoint import build_model_profile
 from sparkfleet.fit.cost_model import (

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from sparkfleet.cli import defaults
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.recipes.fit_inputs import assume_idle_memory, build_recipe_model
-from sparkfleet.cli.recipes.fit_values import FitInputs
-from sparkfleet.cli.recipes.sized_fit import RecipeFit, SizedFit
+from sparkfleet.cli.recipes.fitting.inputs import assume_idle_memory, build_recipe_model
+from sparkfleet.cli.recipes.fitting.sized_fit import RecipeFit, SizedFit
+from sparkfleet.cli.recipes.fitting.values import FitInputs
 from sparkfleet.errors import InventoryError
 from sparkfleet.fit.memory import FitAnswer, evaluate_nodes
 from sparkfleet.fit.options import parse_serve_options

@@ -9,7 +9,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sparkfleet.cli.recipes.fit_values import FitResult, PredictedSpeed
+from sparkfleet.cli.recipes.fitting.values import FitResult, PredictedSpeed
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.tables import create_console, create_table, measure_table
 from sparkfleet.fit.interval import Interval

@@ -1,0 +1,1 @@
+"""`recipes.fit`: its inputs and output; whether a recipe fits an inventory or so many Sparks."""

@@ -7,7 +7,7 @@ from types import ModuleType
 from invoke.collection import Collection
 from invoke.tasks import Task
 
-from sparkfleet.cli import lab_tasks, playbook_tasks
+from sparkfleet.cli import lab_tasks
 from sparkfleet.cli.cluster import tasks as cluster_tasks
 from sparkfleet.cli.doctor.tasks import doctor
 from sparkfleet.cli.gateway import tasks as gateway_tasks
@@ -15,6 +15,7 @@ from sparkfleet.cli.hosts import tasks as hosts_tasks
 from sparkfleet.cli.init.tasks import init
 from sparkfleet.cli.inventory import tasks as inventory_tasks
 from sparkfleet.cli.links import tasks as links_tasks
+from sparkfleet.cli.playbook import tasks as playbook_tasks
 from sparkfleet.cli.recipes import tasks as recipes_tasks
 from sparkfleet.cli.serve import tasks as serve_tasks
 from sparkfleet.cli.weights import tasks as weights_tasks

@@ -99,7 +99,7 @@ def down(options: DownOptions) -> int:
 def _stop(options: DownOptions) -> int:
     """Stop the service of `cluster.enable`, then run the playbook of a stop."""
     from sparkfleet.cli.cluster.watching.service import set_watch_service
-    from sparkfleet.cli.run_playbook import run_playbook
+    from sparkfleet.cli.playbook.run_playbook import run_playbook
 
     set_watch_service(options, "stop")
     return run_playbook("cluster-down", options, orphans=options.orphans)
@@ -120,7 +120,7 @@ def switch(options: SwitchOptions) -> int:
 def _start(options: Options) -> int:
     """Run the playbook of a start, then let the service of `cluster.enable` run again."""
     from sparkfleet.cli.cluster.watching.service import set_watch_service
-    from sparkfleet.cli.run_playbook import run_playbook
+    from sparkfleet.cli.playbook.run_playbook import run_playbook
 
     code = run_playbook("cluster-up", options)
     if code == 0:
@@ -136,7 +136,7 @@ def drift(options: Options) -> int:
     options that `cluster.up` was given; without --tp, --pp, --dp or --solo it uses every Spark of
     the cluster. --diff shows the differences of files.
     """
-    from sparkfleet.cli.run_playbook import run_playbook
+    from sparkfleet.cli.playbook.run_playbook import run_playbook
 
     reason = "cluster.drift is read-only"
     code = run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))

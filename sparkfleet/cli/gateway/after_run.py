@@ -14,7 +14,7 @@ from pathlib import Path
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import NOTHING
 from sparkfleet.cli.gateway.plays import DRIFT, UP, Steps, build_gateway_play
-from sparkfleet.cli.run_events import WATCH
+from sparkfleet.cli.playbook.run_events import WATCH
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.inventory.gateway import Gateway, read_gateway

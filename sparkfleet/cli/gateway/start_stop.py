@@ -6,7 +6,7 @@ from sparkfleet.cli import defaults
 from sparkfleet.cli.gateway.context import resolve_gateway
 from sparkfleet.cli.gateway.plays import DOWN, UP, build_gateway_play
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.run_playbook import run_play
+from sparkfleet.cli.playbook.run_playbook import run_play
 from sparkfleet.inventory.gateway import has_gateway
 from sparkfleet.inventory.loading import load_inventory
 

@@ -122,7 +122,7 @@ def prepare(options: PrepareOptions) -> int:
       {task:hosts.prepare} --yes --tags docker,linger
       {task:hosts.prepare} --yes --skip-tags caches --host spark-02
     """
-    from sparkfleet.cli.run_playbook import run_playbook
+    from sparkfleet.cli.playbook.run_playbook import run_playbook
 
     check_only = options.check or not options.yes
     code = run_playbook(

@@ -17,7 +17,7 @@ def stage(options: Options) -> int:
       {task:weights.stage}
       {task:weights.stage} --set weights_strategy=push
     """
-    from sparkfleet.cli.run_playbook import run_playbook
+    from sparkfleet.cli.playbook.run_playbook import run_playbook
 
     return run_playbook("weights-stage", options)
 

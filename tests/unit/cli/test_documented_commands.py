@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from invoke.parser import Parser
 
-from sparkfleet.cli import prepare_run
 from sparkfleet.cli.options import Options, parse_options
+from sparkfleet.cli.playbook import prepare_run
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.inventory.loading import load_inventory
 from tests.commandline import run_command

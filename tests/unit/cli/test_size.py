@@ -12,8 +12,9 @@ from typing import Any
 import pytest
 
 from sparkfleet.actions.run.resize import confirm_resize, describe_resize
-from sparkfleet.cli import context, prepare_run, prompt
+from sparkfleet.cli import context, prompt
 from sparkfleet.cli.options import Options, parse_options
+from sparkfleet.cli.playbook import prepare_run
 from sparkfleet.errors import GateError
 from sparkfleet.model import Cluster, Host
 from sparkfleet.recipes.recipe import Recipe

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from sparkfleet.cli.options import Options, parse_options
-from sparkfleet.cli.run_playbook import run_playbook
+from sparkfleet.cli.playbook.run_playbook import run_playbook
 from sparkfleet.errors import InputError
 from tests.commandline import run_command
 

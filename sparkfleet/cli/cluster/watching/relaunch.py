@@ -12,8 +12,8 @@ from sparkfleet.cli.command import print_error
 from sparkfleet.cli.context import ClusterSession
 from sparkfleet.cli.doctor.after_failure import summarize_diagnosis
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.run_events import WATCH
-from sparkfleet.cli.run_playbook import run_playbook
+from sparkfleet.cli.playbook.run_events import WATCH
+from sparkfleet.cli.playbook.run_playbook import run_playbook
 from sparkfleet.doctor.diagnosis import diagnose_logs
 from sparkfleet.doctor.logs import RUN_LOG, load_log_bundle
 from sparkfleet.errors import LockHeldError, SparkfleetError

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from sparkfleet.cli import prompt
 from sparkfleet.cli.context import CommandContext
-from sparkfleet.cli.execute_run import execute_run
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.prepare_run import build_run_options, find_playbook, prepare_run
+from sparkfleet.cli.playbook.execute_run import execute_run
+from sparkfleet.cli.playbook.prepare_run import build_run_options, find_playbook, prepare_run
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.reporters import build_run_stopped, create_reporter
 from sparkfleet.cli.views.screen import print_lines

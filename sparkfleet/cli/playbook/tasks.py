@@ -54,7 +54,7 @@ def run(options: PlaybookOptions) -> int:
       {task:playbook.run} my.yml --check --diff
       {task:playbook.run} chat-template --tp 2      a shipped example, by its name
     """
-    from sparkfleet.cli.run_playbook import run_playbook
+    from sparkfleet.cli.playbook.run_playbook import run_playbook
 
     return run_playbook(options.file, options)
 

@@ -12,7 +12,7 @@ from sparkfleet.cli.cluster.watching import unreachable
 from sparkfleet.cli.context import CommandContext, build_run_started, open_pool
 from sparkfleet.cli.gateway.after_run import follow_with_gateway
 from sparkfleet.cli.options import Options
-from sparkfleet.cli.run_events import record_run_event
+from sparkfleet.cli.playbook.run_events import record_run_event
 from sparkfleet.cli.views.connecting import report_connections
 from sparkfleet.cli.views.reporters import build_run_stopped
 from sparkfleet.errors import SparkfleetError

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.run_events import describe_run, record_run_event
+from sparkfleet.cli.playbook.run_events import describe_run, record_run_event
 from sparkfleet.launch.watching.events import EventKind
 from sparkfleet.model import Cluster, Host, Value
 from sparkfleet.playbook.engine import RunResult

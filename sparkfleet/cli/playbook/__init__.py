@@ -1,0 +1,1 @@
+"""`playbook.*`, and how every task runs a playbook: prepared offline, then executed."""

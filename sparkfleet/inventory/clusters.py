@@ -21,9 +21,9 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sparkfleet.errors import InventoryError, Where, quote_value
+from sparkfleet.inventory.files.tree import overlay_variables
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.inventory.patterns import select_hosts
-from sparkfleet.inventory.tree import overlay_variables
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import find_default

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError, Problem
-from sparkfleet.inventory.tree import ADDRESS
+from sparkfleet.inventory.files.tree import ADDRESS
 from sparkfleet.model import Host
 from sparkfleet.templating import holds_template
 from sparkfleet.values import convert_integer

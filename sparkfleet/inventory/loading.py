@@ -8,11 +8,11 @@ from typing import Any
 from sparkfleet.errors import InventoryError, Problem, Where
 from sparkfleet.garbage_collection import pause_garbage_collection
 from sparkfleet.inventory.checks import check_inventory
+from sparkfleet.inventory.files.sources import read_source
+from sparkfleet.inventory.files.tree import InventoryTree
 from sparkfleet.inventory.membership import find_host_groups
 from sparkfleet.inventory.precedence import Resolver
 from sparkfleet.inventory.rendering import render_inventory
-from sparkfleet.inventory.sources import read_source
-from sparkfleet.inventory.tree import InventoryTree
 from sparkfleet.model import EMPTY, Group, Host, Inventory, Value
 
 

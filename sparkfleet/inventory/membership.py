@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sparkfleet.inventory.tree import InventoryTree
+    from sparkfleet.inventory.files.tree import InventoryTree
     from sparkfleet.model import Inventory
 
 

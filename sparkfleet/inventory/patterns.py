@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable
 
 from sparkfleet.errors import InventoryError
+from sparkfleet.inventory.files.ranges import is_address
 from sparkfleet.inventory.membership import list_group_hosts
-from sparkfleet.inventory.ranges import is_address
 from sparkfleet.model import Host, Inventory, Value
 from sparkfleet.regular_expressions import SlowExpressionError, compile_regex, match_texts
 from sparkfleet.spelling import did_you_mean

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sparkfleet.inventory.folders import VariableFolder
-from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
+from sparkfleet.inventory.files.folders import VariableFolder
+from sparkfleet.inventory.files.tree import InventoryTree, Variables, overlay_variables
 
 
 class Resolver:

@@ -18,7 +18,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from sparkfleet.errors import UsageError
-from sparkfleet.inventory.folders import list_variable_files
+from sparkfleet.inventory.files.folders import list_variable_files
 from sparkfleet.resources import PACKAGE
 
 ROOT = "sparkfleet"

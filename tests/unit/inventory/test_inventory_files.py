@@ -12,7 +12,8 @@ import pytest
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory import loading, tree, yaml_file
+from sparkfleet.inventory import loading
+from sparkfleet.inventory.files import tree, yaml_file
 from sparkfleet.yaml import source
 from sparkfleet.yaml.nodes import Map, Scalar
 

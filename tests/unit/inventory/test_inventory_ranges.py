@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkfleet.inventory.ranges import expand_host_range
+from sparkfleet.inventory.files.ranges import expand_host_range
 
 
 @pytest.mark.parametrize(

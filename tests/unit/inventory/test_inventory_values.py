@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sparkfleet import inventory
 from sparkfleet.errors import InventoryError
-from sparkfleet.inventory.ini_values import parse_value, split_ini_line
+from sparkfleet.inventory.files.ini_values import parse_value, split_ini_line
 from sparkfleet.model import Inventory, Value
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sparkfleet.errors import InvalidValueError, Where
-from sparkfleet.inventory.tree import GroupEntry, InventoryTree, Variables, overlay_variables
+from sparkfleet.inventory.files.tree import GroupEntry, InventoryTree, Variables, overlay_variables
 from sparkfleet.model import EMPTY, Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.values import convert_integer

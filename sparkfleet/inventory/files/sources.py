@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 from sparkfleet.errors import InventoryError, Where
-from sparkfleet.inventory.ini_file import SECTION, read_ini
-from sparkfleet.inventory.tree import InventoryTree
-from sparkfleet.inventory.yaml_file import EXAMPLE, read_yaml
+from sparkfleet.inventory.files.ini_file import SECTION, read_ini
+from sparkfleet.inventory.files.tree import InventoryTree
+from sparkfleet.inventory.files.yaml_file import EXAMPLE, read_yaml
 from sparkfleet.model import Value
 from sparkfleet.resources import is_existing_file, is_existing_folder
 from sparkfleet.yaml import positions, source

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NoReturn, TypeAlias
 
 from sparkfleet.errors import InventoryError, Problem, Where
-from sparkfleet.inventory.ranges import expand_host_range
+from sparkfleet.inventory.files.ranges import expand_host_range
 from sparkfleet.model import Value
 
 MAX_HOSTS = 65536

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from sparkfleet.errors import InventoryError, Problem, Where
-from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
-from sparkfleet.inventory.yaml_file import PRIORITY, read_variables
+from sparkfleet.inventory.files.tree import InventoryTree, Variables, overlay_variables
+from sparkfleet.inventory.files.yaml_file import PRIORITY, read_variables
 from sparkfleet.yaml import positions, source
 from sparkfleet.yaml.encryption import ENCRYPTED, find_encryption
 from sparkfleet.yaml.source import MAX_BYTES

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Callable
 
 from sparkfleet.errors import Where
-from sparkfleet.inventory.ini_values import parse_value, split_ini_line
-from sparkfleet.inventory.tree import InventoryTree, Variables, overlay_variables
-from sparkfleet.inventory.yaml_file import set_group_variables
+from sparkfleet.inventory.files.ini_values import parse_value, split_ini_line
+from sparkfleet.inventory.files.tree import InventoryTree, Variables, overlay_variables
+from sparkfleet.inventory.files.yaml_file import set_group_variables
 from sparkfleet.model import Value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.yaml.positions import MOST_PROBLEMS

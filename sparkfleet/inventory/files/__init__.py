@@ -1,0 +1,1 @@
+"""Files of an inventory: YAML, INI and group_vars, read into one tree."""

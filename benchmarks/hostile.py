@@ -28,8 +28,8 @@ from sparkfleet import facts, inventory
 from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import CommandError, InputError
 from sparkfleet.model import Host, Value
-from sparkfleet.onhost.shared.model_shape import read_shape
-from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
+from sparkfleet.onhost.shared.weights.model_shape import read_shape
+from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.recipes.rules.rule_context import ObservedFacts

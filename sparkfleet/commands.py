@@ -20,7 +20,7 @@ from sparkfleet.onhost.shared.program_archive import NAME as ARCHIVE_MODULE
 from sparkfleet.onhost.shared.program_archive import START
 
 ONHOST = "sparkfleet.onhost"
-IMPORT = re.compile(rf"^from ({re.escape(ONHOST)}\.\w+\.\w+) import ", re.MULTILINE)
+IMPORT = re.compile(rf"^from ({re.escape(ONHOST)}(?:\.\w+){{2,}}) import ", re.MULTILINE)
 ISOLATED_PYTHON = ("python3", "-I", "-S")
 # A line break, history of csh, a backslash that fish takes, a quote within quotes.
 UNPORTABLE = re.compile(r'[\n!]|\\[\\\']|"\'"')

@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 
 from sparkfleet import safe_paths
 from sparkfleet.errors import InputError
-from sparkfleet.onhost.shared.hashes import hash_file
 from sparkfleet.onhost.shared.labels import PARTIAL
-from sparkfleet.onhost.shared.ledger import Ledger
-from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
+from sparkfleet.onhost.shared.weights.hashes import hash_file
+from sparkfleet.onhost.shared.weights.ledger import Ledger
+from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
 from sparkfleet.resources import expand_home, resolve_path
 from sparkfleet.values import parse_json
 

@@ -11,7 +11,7 @@ from typing import Any
 from huggingface_hub import HfApi
 
 from sparkfleet.errors import InputError
-from sparkfleet.onhost.shared.model_shape import TEXTS, group_tensors, read_shape
+from sparkfleet.onhost.shared.weights.model_shape import TEXTS, group_tensors, read_shape
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.resources import expand_home, is_existing_folder

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
-from sparkfleet.onhost.shared.ledger import append_row
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
+from sparkfleet.onhost.shared.weights.ledger import append_row
 from sparkfleet.onhost.shared.writing import (
     ELSEWHERE,
     LACKING,

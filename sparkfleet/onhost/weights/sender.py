@@ -25,10 +25,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from sparkfleet.onhost.shared.answers import build_os_error_answer
-from sparkfleet.onhost.shared.downloads import DownloadError, HubFiles, prefer_ipv4
 from sparkfleet.onhost.shared.handshake import KeyedListener, Peer
 from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
+from sparkfleet.onhost.shared.weights.downloads import DownloadError, HubFiles, prefer_ipv4
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
 PATIENCE = 60  # s for a receiver to connect

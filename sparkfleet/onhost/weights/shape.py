@@ -1,7 +1,7 @@
 """Report what the model in a folder of this host is made of: its configs and its tensors.
 
 Request: ``folder`` (``~`` is this user's home), or ``root``, ``model`` and ``revision``: the
-weights folder, and a model below it. Answer: see `shared/model_shape.py`.
+weights folder, and a model below it. Answer: see `shared/weights/model_shape.py`.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import json
 import sys
 from pathlib import Path
 
-from sparkfleet.onhost.shared.model_shape import read_shape, read_small_text
 from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
+from sparkfleet.onhost.shared.weights.model_shape import read_shape, read_small_text
 
 
 def main() -> None:

@@ -28,7 +28,7 @@ from typing import Any
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError, find_mount, join_relative_path
-from sparkfleet.onhost.shared.safetensors import index_problem
+from sparkfleet.onhost.shared.weights.safetensors import index_problem
 
 WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")

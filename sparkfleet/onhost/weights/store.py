@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
-from sparkfleet.onhost.shared.ledger import parse_ledger_line
 from sparkfleet.onhost.shared.paths import is_below, join_contained_folder
+from sparkfleet.onhost.shared.weights.ledger import parse_ledger_line
 from sparkfleet.onhost.shared.writing import answer_weights_request, lock_weights_folder
 
 KINDS = ("config.json", "params.json", "*.safetensors", "*.gguf")

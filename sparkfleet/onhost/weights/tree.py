@@ -26,11 +26,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.hashes import PIECE, hash_file
 from sparkfleet.onhost.shared.labels import PARTIAL
-from sparkfleet.onhost.shared.ledger import Ledger
 from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
-from sparkfleet.onhost.shared.safetensors import header_problem
+from sparkfleet.onhost.shared.weights.hashes import PIECE, hash_file
+from sparkfleet.onhost.shared.weights.ledger import Ledger
+from sparkfleet.onhost.shared.weights.safetensors import header_problem
 
 
 class WeightsTree:

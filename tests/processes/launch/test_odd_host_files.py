@@ -18,7 +18,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.launch.host.memory_guard import parse_guard
 from sparkfleet.model import Host
 from sparkfleet.onhost.shared import answers, deployment_record, writing
-from sparkfleet.onhost.shared.ledger import Ledger
+from sparkfleet.onhost.shared.weights.ledger import Ledger
 from sparkfleet.remote.local import LocalConnection
 from tests.variations import keep_some
 

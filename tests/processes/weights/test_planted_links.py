@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.onhost.shared.labels import STATE_FOLDER
-from sparkfleet.onhost.shared.ledger import Ledger, append_row
 from sparkfleet.onhost.shared.paths import RefusedError
+from sparkfleet.onhost.shared.weights.ledger import Ledger, append_row
 from sparkfleet.onhost.shared.writing import lock_weights_folder, make_own_folder
 from sparkfleet.onhost.weights.receiver import WeightsStore
 

@@ -16,8 +16,8 @@ import huggingface_hub
 import pytest
 from huggingface_hub import constants
 
-from sparkfleet.onhost.shared import downloads
-from sparkfleet.onhost.shared.downloads import DownloadError, HubFiles
+from sparkfleet.onhost.shared.weights import downloads
+from sparkfleet.onhost.shared.weights.downloads import DownloadError, HubFiles
 from sparkfleet.weights import hub, hub_client
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.hub_errors import parse_retry_after

@@ -14,7 +14,7 @@ import pytest
 
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host, Value
-from sparkfleet.onhost.shared.hashes import hash_file
+from sparkfleet.onhost.shared.weights.hashes import hash_file
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights import layout
 from sparkfleet.weights.inspection import Inspection

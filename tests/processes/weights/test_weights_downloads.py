@@ -18,7 +18,7 @@ import pytest
 from huggingface_hub import constants
 
 from sparkfleet.errors import CommandError, GateError
-from sparkfleet.onhost.shared import downloads
+from sparkfleet.onhost.shared.weights import downloads
 from sparkfleet.weights import hub
 from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.transfer.sources import HubSource

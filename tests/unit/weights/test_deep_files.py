@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sparkfleet.errors import InputError
 from sparkfleet.fit.config import parse_model_config
-from sparkfleet.onhost.shared.model_shape import read_shape
-from sparkfleet.onhost.shared.safetensors import header_problem, index_problem
+from sparkfleet.onhost.shared.weights.model_shape import read_shape
+from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
 from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.mutations import NUMBERS, create_chance, dump_tree, mutate_tree
 

@@ -1,0 +1,1 @@
+"""Modules about the files of a model that several programs share."""

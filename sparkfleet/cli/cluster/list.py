@@ -74,7 +74,7 @@ class ListedCluster:
         return sum(sizes) if sizes else None
 
 
-def list_clusters(options: Options) -> int:
+def show_clusters(options: Options) -> int:
     """Print every cluster, and what clusters claim twice; return the worst exit code."""
     files, chosen = read_every_cluster(options)
     settings = {cluster.name: read_own_settings(cluster.hosts) for cluster in chosen}

@@ -193,9 +193,9 @@ def list_clusters(options: Options) -> int:
       {task:cluster.list}
       {task:cluster.list} --output json
     """
-    from sparkfleet.cli.cluster.list import list_clusters as show
+    from sparkfleet.cli.cluster.list import show_clusters
 
-    return show(options)
+    return show_clusters(options)
 
 
 @command("cluster.logs", HOSTS)

@@ -28,6 +28,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalConnection
 from tests.scenes import inventory, scene
 
+SAMPLES = 4  # more than the two in a row that end ranks
 CLUSTER = f"guarded-{os.getpid()}"
 RANK = f"export SPARKFLEET_CLUSTER={CLUSTER}\nsleep 60 & exec sleep 60\n"
 NEVER = 1
@@ -96,6 +97,17 @@ def _soon(holds: Callable[[], object]) -> bool:
     return bool(holds())
 
 
+def _wait_for_samples(pid: int, count: int) -> None:
+    """Wait until the guard has read all of /proc/meminfo `count` times more."""
+    size = len(Path("/proc/meminfo").read_bytes())
+    before = _count_bytes_read(pid)
+    assert _soon(lambda: _count_bytes_read(pid) >= before + count * size)
+
+
+def _count_bytes_read(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/io").read_text().split("rchar: ")[1].split()[0])
+
+
 def test_ranks_end_below_the_limit_and_the_reason_stays(node: Node) -> None:
     pid = node.arm(serving=ALWAYS)
     rank = node.start()
@@ -122,17 +134,17 @@ def test_nothing_without_the_label_is_ended(node: Node) -> None:
 def test_the_limit_for_serving_counts_only_once_it_serves(node: Node) -> None:
     pid = node.arm(serving=ALWAYS)
     rank = node.start()
-    time.sleep(1)
+    _wait_for_samples(pid, SAMPLES)
     assert _lives(rank)
     assert _lives(pid)
     assert node.reason() == ""
 
 
 def test_a_single_low_sample_does_not_count(node: Node) -> None:
-    node.arm(serving=ALWAYS, samples=1000)
+    pid = node.arm(serving=ALWAYS, samples=1000)
     rank = node.start()
     node.serves()
-    time.sleep(1)
+    _wait_for_samples(pid, SAMPLES)
     assert _lives(rank)
 
 

@@ -213,12 +213,16 @@ def test_an_export_names_options_as_a_start_does(target: str, tmp_path: Path) ->
 @pytest.mark.parametrize("target", ["eugr", "sparkrun"])
 def test_an_export_has_raw_words_after_the_options(target: str, tmp_path: Path) -> None:
     path = tmp_path / "own.yml"
-    template = "it's {a} \"b\" $HOME"
+    template = 'it\'s {a} "b" $HOME'
     words = ["-O3", "--max-num-seqs", "4", "--chat-template", template]
     words += ["--allowed-origins", "a", "b c"]
     content = {
-        **{"description": "a", "source": "b", "vllm_model": "org/model"},
-        **{"engine_image": "a/b:1", "vllm_args": {"seed": 1}, "vllm_raw_args": words},
+        "description": "a",
+        "source": "b",
+        "vllm_model": "org/model",
+        "engine_image": "a/b:1",
+        "vllm_args": {"seed": 1},
+        "vllm_raw_args": words,
     }
     path.write_text(yaml.safe_dump(content))
     export = export_recipe(load_recipe(str(path)), Format(target))

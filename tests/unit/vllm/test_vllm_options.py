@@ -226,9 +226,7 @@ def test_integers_are_read_with_vllms_suffixes(text: str, number: int) -> None:
         (True, True),
     ],
 )
-def test_a_word_is_a_number_or_json_only_where_nothing_of_it_is_lost(
-    word: Any, value: Any
-) -> None:
+def test_a_word_is_a_number_or_json_only_where_nothing_of_it_is_lost(word: Any, value: Any) -> None:
     parsed = parse_word(word)
     assert (parsed, type(parsed)) == (value, type(value))
 

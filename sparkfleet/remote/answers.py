@@ -23,7 +23,7 @@ SHOWN = 200  # characters of what the parser said
 MOST_DIGITS = 20  # of an integer: 2^64
 
 
-def parse_integer(digits: str) -> int | str:
+def parse_json_integer(digits: str) -> int | str:
     """Return an integer of JSON; one that is too long stays a text, which no parser takes."""
     return int(digits) if len(digits) <= MOST_DIGITS else f"{digits[:MOST_DIGITS]}..."
 

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from sparkfleet.commands import Command, build_multiplexer_command, build_script_command
 from sparkfleet.errors import CommandError, HostError, UnreachableError
-from sparkfleet.remote.answers import parse_answer, parse_integer
+from sparkfleet.remote.answers import parse_answer, parse_json_integer
 from sparkfleet.remote.channel import Channel, ChannelTimeoutError, Result
 from sparkfleet.remote.login_errors import (
     NOT_FOUND,
@@ -251,7 +251,7 @@ class Connection(ABC):
         reply: Any = None
         if last.startswith(b"{"):
             try:
-                reply = parse_json(last, parse_int=parse_integer)
+                reply = parse_json(last, parse_int=parse_json_integer)
             except (ValueError, RecursionError):
                 reply = None
         if result.returncode == 0 and isinstance(reply, dict) and "error" not in reply:

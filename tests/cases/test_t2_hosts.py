@@ -18,7 +18,7 @@ RECORDED = "580.159.03"  # the driver in tests/outputs/nvidia-smi.query-name-cap
 @pytest.mark.parametrize(
     ("driver", "fault"),
     [
-        ("610.43.02", "takes about 4 GiB more of the memory"),
+        ("610.43.02", "uses about 4 GiB more memory"),
         ("590.48.01", "deadlocks with CUDA graphs"),
         ("580.173.02", None),
         ("580.178.04", None),

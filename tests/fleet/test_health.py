@@ -167,7 +167,7 @@ def test_a_limit_of_the_gpu_clock_is_shown_set_kept_and_lifted(cluster: Cluster)
     limit = ("--executor", MP, "--set", "gpu_clock_max=2150")
     shown = cluster.up(*limit, "--check", "--diff")
     assert "GPU clock limit: 2150 MHz (sudo nvidia-smi -lgc 200,2150)" in shown.output
-    assert "+at most 2150 MHz" in shown.output
+    assert "+2150 MHz" in shown.output
     assert clocks(WORKER) == ""
     assert cluster.up(*limit).code == 0
     assert [clocks(host) for host in HOSTS] == ["200,2150\n"] * 2

@@ -251,7 +251,7 @@ def test_a_look_at_a_cluster_shows_what_it_waits_for(node: Node) -> None:
         look = look_at_cluster(pool, cluster, probe=ProbeUse.ALWAYS, show=shown.append)
     assert judge_health(look).state is HealthState.SERVING
     assert [text.partition(",")[0] for text in shown] == [
-        "looking at here",
+        "checking here",
         "asking here for one token",
     ]
 

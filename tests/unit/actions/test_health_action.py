@@ -108,7 +108,7 @@ def test_what_refuses_the_token_is_replaced_and_not_started_again(
         health, messages = _judge(made)
         assert health is not None
         assert health.should_relaunch
-        assert messages["spark-1"].startswith("wedged: a request of one token")
+        assert messages["spark-1"].startswith("wedged: a one-token request")
         replacement = begin_replacement(made, made.surveys)
     assert [state.previous.roles for state in replacement.states.values()] == [{}, {}]
 

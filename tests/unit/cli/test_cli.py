@@ -423,7 +423,7 @@ def test_the_variable_that_names_a_missing_inventory_is_named(
     call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SPARKFLEET_INVENTORY", "gone.yml")
-    result = "inventory gone.yml not found\n  SPARKFLEET_INVENTORY names it\n"
+    result = "inventory gone.yml not found\n  it is named in SPARKFLEET_INVENTORY\n"
     assert call("hosts.facts").stderr == result
 
 

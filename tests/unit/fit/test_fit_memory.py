@@ -204,7 +204,7 @@ def test_a_draft_model_is_loaded_on_every_rank_and_keeps_a_cache() -> None:
         ({"max-num-seqs": "auto"}, "expected an integer >= 1 (got 'auto')"),
         ({"max_num_batched_tokens": -1}, "max-num-batched-tokens"),
         ({"kv-cache-memory-bytes": 0}, "a size >= 1"),
-        ({"kv-cache-memory-bytes": "-3GiB"}, "kv-cache-memory-bytes: expected a size"),
+        ({"kv-cache-memory-bytes": "-3GiB"}, "kv-cache-memory-bytes: expected a number of bytes"),
         ({"speculative-config": "{"}, "is not JSON"),
         ({"speculative-config": [1]}, "expected a JSON object"),
         ({"speculative-config": {"num_speculative_tokens": 0}}, "num_speculative_tokens"),

@@ -25,7 +25,7 @@ def test_sizes_are_bytes(text: object, size: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "ten", "1XB", "-1", True, None, "1 2"])
 def test_an_invalid_size_is_refused_with_the_value(text: object) -> None:
-    with pytest.raises(ValueError, match="expected a size"):
+    with pytest.raises(ValueError, match="expected a number of bytes"):
         parse_size(text)
 
 

@@ -124,7 +124,7 @@ def test_variables_by_rank_follow_the_ranks_that_are_left(tmp_path: Path) -> Non
         ("{a: {hosts: nas}}", "cluster 'a': host 'nas' is not in the group `sparks`"),
         ("{a: {hosts: [spark1, spark1]}}", "cluster 'a': a host is listed twice: spark1, spark1"),
         ("{a: {hosts: []}}", "cluster 'a': no hosts"),
-        ("{a: {hosts: [spark1], head: spark2}}", "its head 'spark2' is not one of its hosts"),
+        ("{a: {hosts: [spark1], head: spark2}}", "head 'spark2' is not one of its hosts"),
         ("{a: {hosts: sparks}, b: {hosts: x}}", "cluster 'b': 'x' matches no host and no group"),
         ("{a: {hosts: sparks, vars: {link_mut: 1}}}", "unknown variable link_mut"),
         (

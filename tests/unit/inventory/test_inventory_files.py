@@ -230,7 +230,7 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
             "ansible_port: 0",
             "ansible_port: expected an integer from 1 to 65535",
         ),
-        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user: expected a user's"),
+        ("host_vars/spark1.yml", "ansible_user: -l", "ansible_user: expected a user name"),
         ("host_vars/spark1.yml", "vllm_port: !vault x", "ansible-vault encryption (!vault)"),
         (
             "host_vars/spark1.yml",

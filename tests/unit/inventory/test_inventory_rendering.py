@@ -106,7 +106,7 @@ def test_a_foreign_value_fails_where_something_reads_it(tmp_path: Path) -> None:
         ('    link_mtu: "{{ prefix }}"\n', "expected an integer from 1280 to 9216 (got '10.0.0')"),
         ('    vllm_model: "{{ vllm_model }}"\n', "circular reference: vllm_model -> vllm_model"),
         ('    a: "{{ vllm_model }}"\n    vllm_model: "{{ a }}"\n', "circular reference"),
-        ('    ansible_host: "{{ prefix }}"\n', "expected a name"),
+        ('    ansible_host: "{{ prefix }}"\n', "expected a host name"),
     ],
 )
 def test_a_needed_value_that_cannot_be_rendered_is_reported_once(

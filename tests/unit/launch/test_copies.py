@@ -166,7 +166,7 @@ def test_a_copy_that_gives_no_token_is_wedged_and_named() -> None:
     silent = ProbeLook(status=0, error="timed out", limit=30.0, copy=1)
     health = judge_health(replace(look(), probe=silent))
     assert health.state is HealthState.WEDGED
-    assert "a request of one token to copy 1 got no answer within 30 s" in health.reason
+    assert "a one-token request to copy 1 got no answer within 30 s" in health.reason
     assert (health.rank, health.host) == (1, "spark-2")
     fine = judge_health(replace(look(), probe=ProbeLook(status=200, copy=0)))
     assert "each copy answers a one-token request" in fine.reason

@@ -205,7 +205,7 @@ def test_without_keys_of_its_own_it_passes_on_what_clients_send(tmp_path: Path) 
     ("text", "mode", "said"),
     [
         (f"me {KEY}\n", 0o640, "other users can read it (mode 0640, expected 0600)"),
-        ("", 0o600, "holds no key"),
+        ("", 0o600, "contains no keys"),
         ("me short\n", 0o600, "keys: the key must have 16 to 1024 printable"),
         (f"{KEY}\n", 0o600, "keys: expected a name and a key (got 1 word)"),
         (f"me {KEY}\n\nyou {KEY}\n", 0o600, "keys: its name or key is already on an"),

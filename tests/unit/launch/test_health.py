@@ -284,7 +284,7 @@ def stalled(*samples: Mapping[str, float], **fields: Any) -> HealthLook:
 def test_requests_without_a_token_are_wedged() -> None:
     health = judge_health(stalled(sample(0.0, BUSY), sample(21.0, BUSY)))
     assert health.state is HealthState.WEDGED
-    assert health.reason == "no token for 21 s, while 2 requests run or wait"
+    assert health.reason == "no token for 21 s while 2 requests are running or waiting"
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_a_request_of_one_token_says_that_it_decided(probe: ProbeLook, state: He
     health = judge_health(replace(look(MP), probe=probe))
     assert health.state is state
     assert health.probed
-    assert "a request of one token" in health.reason
+    assert "a one-token request" in health.reason
     assert not judge_health(look(MP)).probed
 
 

@@ -80,7 +80,7 @@ def test_nothing_of_another_sender_is_loaded(tmp_path: Path) -> None:
     with socket.create_server((HERE, 0)) as server:
         thread = threading.Thread(target=answer, args=(server,))
         thread.start()
-        with pytest.raises(CommandError, match="does not hold the key"):
+        with pytest.raises(CommandError, match="does not have the key"):
             _receive(_loader(tmp_path / "two"), server.getsockname()[1])
         thread.join()
     assert not (tmp_path / "two/loaded").exists()

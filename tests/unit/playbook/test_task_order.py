@@ -222,7 +222,8 @@ def test_the_steps_of_an_action_have_an_order_too(tmp_path: Path, early: str, la
     assert problem.message == f"{early} must run before {late}"
     assert problem.hint == f"move this task below `{early}`"
     assert problem.where
-    assert problem.where.line == 1 + lines.index(f"      {late}")
+    # The task begins with its name, on the line before the action.
+    assert problem.where.line == lines.index(f"      {late}")
 
 
 def test_steps_that_are_templates_or_alone_may_be_anywhere(tmp_path: Path) -> None:

@@ -110,7 +110,7 @@ def test_every_mistake_is_reported_at_once_with_its_place(tmp_path: Path) -> Non
     assert "r.yml:2:8: gated: expected true or false (got 'perhaps')" in text
     assert "r.yml:3:14: checkpoint: unknown key 'fromat'" in text
     assert "did you mean 'format'?" in text
-    assert "r.yml:3:33: checkpoint.size: expected a size in bytes" in text
+    assert "r.yml:3:33: checkpoint.size: expected a number of bytes" in text
     assert "r.yml:3:43: checkpoint.moe: expected true or false (got 1)" in text
     assert "r.yml:4:18: requires.vllm: expected versions such as" in text
     assert "r.yml:5:7: log: unknown key 'expects'" in text

@@ -434,7 +434,7 @@ def test_what_has_no_counterpart_is_named_with_its_place(tmp_path: Path) -> None
         "overrides[0] does not apply to 1 Spark, and is left out: nodes 2",
         "layout has no counterpart",
         "HF_TOKEN is left out",
-        "CACHE is left out: its value $HOME/x is for a shell",
+        "CACHE is left out: its value $HOME/x needs a shell",
     ):
         assert part in advice, part
     assert "vllm_env" not in recipe.vars

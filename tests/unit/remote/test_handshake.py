@@ -65,7 +65,7 @@ def test_a_sender_without_the_key_is_refused() -> None:
         thread.start()
         with (
             socket.create_connection(server.getsockname(), 20) as wire,
-            pytest.raises(HandshakeError, match="does not hold the key"),
+            pytest.raises(HandshakeError, match="does not have the key"),
         ):
             greet_sender(wire, KEY)
         thread.join()
@@ -82,7 +82,7 @@ def test_a_proof_sent_back_is_refused() -> None:
         thread.start()
         with (
             socket.create_connection(server.getsockname(), 20) as wire,
-            pytest.raises(HandshakeError, match="does not hold the key"),
+            pytest.raises(HandshakeError, match="does not have the key"),
         ):
             greet_sender(wire, KEY)
         thread.join()

@@ -109,7 +109,7 @@ def test_a_folder_that_cannot_be_read_is_named_and_not_left_out(
 
 def test_a_file_that_aria2_has_not_finished_is_refused_despite_its_length(tmp_path: Path) -> None:
     folder = write(tmp_path / "m", {**files(), "model-00002-of-00003.safetensors.aria2": b"x"})
-    assert "model-00002-of-00003.safetensors has not ended" in str(refusal(folder))
+    assert "model-00002-of-00003.safetensors is not complete" in str(refusal(folder))
 
 
 @pytest.mark.parametrize("tensor", [[], {}, {"data_offsets": []}, {"data_offsets": ["0", "1"]}, 1])
@@ -159,7 +159,7 @@ def test_a_file_that_hf_download_has_not_ended_is_named(tmp_path: Path) -> None:
     write(books, {**ended, "E2zehc7=.fb140.incomplete": b"x"})
     assert manifest_from_folder(folder).files
     write(books, {"tokenizer.json.lock": b"", "gone.txt.lock": b"", "gone.txt.metadata": b"x"})
-    assert f"{folder}/tokenizer.json has not ended" in str(refusal(folder))
+    assert f"{folder}/tokenizer.json is not complete" in str(refusal(folder))
 
 
 # youssofal/MTPLX#179: shards arrive before the index that would say how many there are.

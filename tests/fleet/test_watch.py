@@ -14,9 +14,10 @@ import pytest
 
 from sparkfleet.lab import fleet
 from sparkfleet.lab.fleet import LabFleet
-from tests.commandline import becomes, command_line, processes, within
+from tests.commandline import Done, becomes, command_line, processes, within
 from tests.standin import engine
 from tests.standin.cluster import HOSTS, Cluster, boot
+from tests.systemd.answers import check_answers
 
 pytestmark = [
     pytest.mark.usefixtures("standin"),
@@ -140,6 +141,17 @@ def visible(cluster: Cluster) -> Iterator[Cluster]:
         folder.chmod(0o755)
         yield Cluster(lab=cluster.lab, inventory=engine.inventory(cluster.lab, folder))
         fleet.run_on(HOSTS[0], ["rm", "-rf", APPS])
+
+
+def test_the_stand_in_for_systemctl_answers_as_systemd(lab: LabFleet) -> None:
+    """The same answers were recorded, and are compared, in tests/systemd."""
+
+    def run(user: str, script: str) -> Done:
+        done = fleet.run_on(HOSTS[1], ["su", user, "-c", f"{{ {script}\n}} 2>&1"], check=False)
+        return Done(code=done.returncode, output=done.stdout)
+
+    fleet.run_on(HOSTS[1], ["systemctl", "lab-on"])
+    check_answers(run, "nvidia")
 
 
 @pytest.mark.thorough

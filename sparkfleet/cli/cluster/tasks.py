@@ -297,8 +297,8 @@ def enable(options: EnableOptions) -> int:
 
     Type it on the head, or on a control machine that is always on: the service runs
     `cluster.watch` there, with this inventory and this folder, and after a boot it waits until all
-    hosts answer. With sudo, or as root, it is a unit of the system; else a unit of the user,
-    with lingering enabled. A second run changes nothing.
+    hosts answer. With sudo, or as root, it is a unit of the system; else a unit of the user.
+    Lingering is enabled for a user other than root. A second run changes nothing.
 
       {task:cluster.enable} --check --diff      the unit file, and the commands
       {task:cluster.enable}

@@ -12,12 +12,16 @@ from sparkfleet.templating import render_template
 TEMPLATE = "watch.service.j2"
 SYSTEM_FOLDER = Path("/etc/systemd/system")
 USER_FOLDER = Path(".config/systemd/user")  # below the home directory
+LINGER = ("loginctl", "enable-linger")
 ROOT = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WatchMachine:
-    """The machine that watches: its user, and whether sudo works there without a password."""
+    """The machine that watches: its user, and whether sudo works there without a password.
+
+    `lingers` also where no logind runs.
+    """
 
     user: str
     uid: int
@@ -73,7 +77,7 @@ def build_watch_unit(
         path=base / name,
         text=text,
         enable=_list_enable_commands(name, machine),
-        keep=((*_systemctl(machine), "enable", "--now", name),),
+        keep=(*_list_linger_commands(machine), (*_systemctl(machine), "enable", "--now", name)),
         disable=((*_systemctl(machine), "disable", "--now", name),),
         sudo=machine.system and machine.uid != ROOT,
     )
@@ -88,12 +92,21 @@ def _systemctl(machine: WatchMachine) -> tuple[str, ...]:
     return ("systemctl",) if machine.system else ("systemctl", "--user")
 
 
+def _list_linger_commands(machine: WatchMachine) -> tuple[tuple[str, ...], ...]:
+    """Return the command, if any, for a user who does not linger.
+
+    Only with it a user's units run from the boot on. And logind removes semaphores and shared
+    memory of a user at the last logout (``RemoveIPC``), also those of ranks that the watcher
+    started, since a service is not a login.
+    """
+    lacks = machine.uid != ROOT and not machine.lingers
+    return ((*LINGER, machine.user),) if lacks else ()
+
+
 def _list_enable_commands(name: str, machine: WatchMachine) -> tuple[tuple[str, ...], ...]:
-    """Return the commands; a user's units run from the boot on only where the user lingers."""
     systemctl = _systemctl(machine)
-    linger = not machine.system and not machine.lingers
     return (
-        *((("loginctl", "enable-linger", machine.user),) if linger else ()),
+        *_list_linger_commands(machine),
         (*systemctl, "daemon-reload"),
         (*systemctl, "enable", name),
         (*systemctl, "restart", name),

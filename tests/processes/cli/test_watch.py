@@ -193,6 +193,18 @@ def test_sigterm_ends_the_watch_cleanly(machine: Machine) -> None:
     assert "Traceback" not in line + rest
 
 
+def test_a_watch_that_is_stopped_ends_well_whatever_it_saw(machine: Machine) -> None:
+    """A service whose program ends with another code after a stop is a failed one to systemd."""
+    machine.up()
+    machine.kill_server()
+    with machine.start("cluster.watch", "--every", "60") as child:
+        assert child.stdout is not None
+        next(line for line in child.stdout if "seen once, the next look decides" in line)
+        child.send_signal(signal.SIGTERM)
+        code, _ = child.read_rest()
+    assert code == 0
+
+
 def read_unit(path: Path) -> tuple[list[str], dict[str, str], str]:
     """Return command, environment and folder of a unit, as systemd would use them."""
     lines = [line.partition("=") for line in path.read_text().splitlines()]

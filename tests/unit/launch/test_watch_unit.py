@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from sparkfleet.cli.cluster.install_on_head import SERVICE_LIMIT
+from sparkfleet.cli.cluster.service import LIMIT
 from sparkfleet.errors import TemplateError
 from sparkfleet.launch.watching.unit import WatchMachine, WatchUnit, build_watch_unit
 
@@ -52,10 +54,29 @@ def test_other_users_get_a_unit_of_their_own_and_linger() -> None:
     assert unit.enable[0] == ("loginctl", "enable-linger", "ann")
     assert all(command[:2] == ("systemctl", "--user") for command in unit.enable[1:])
     assert build(machine()).enable == unit.enable[1:]
+    assert unit.keep[0] == unit.enable[0]
+
+
+def test_a_user_whose_unit_is_the_systems_lingers_too() -> None:
+    """Else logind removes the semaphores of ranks that the watcher started at the next logout."""
+    command = ("loginctl", "enable-linger", "ann")
+    lacking = build(machine(sudo=True, lingers=False))
+    assert (lacking.enable[0], lacking.keep[0]) == (command, command)
+    assert command not in build(machine(uid=0, lingers=False)).enable
+    assert command not in build(machine(sudo=True)).enable
 
 
 def test_a_stop_of_the_watcher_leaves_the_ranks() -> None:
     assert read(build(machine()), "KillMode") == ["process"]
+
+
+def test_a_rank_without_memory_does_not_stop_the_watcher() -> None:
+    assert read(build(machine()), "OOMPolicy") == ["continue"]
+
+
+def test_our_patience_is_longer_than_that_of_systemd() -> None:
+    (limit,) = read(build(machine()), "TimeoutStopSec")
+    assert float(limit) < LIMIT < SERVICE_LIMIT
 
 
 def test_words_are_read_as_they_were() -> None:

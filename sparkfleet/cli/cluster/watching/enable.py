@@ -12,7 +12,7 @@ from pathlib import Path
 from sparkfleet.cli.cluster.options import EnableOptions
 from sparkfleet.cli.cluster.watching.events import record_watch_event
 from sparkfleet.cli.cluster.watching.install_on_head import disable_on_head, enable_on_head
-from sparkfleet.cli.cluster.watching.service import LIMIT, run_system_command
+from sparkfleet.cli.cluster.watching.service import run_system_command
 from sparkfleet.cli.context import (
     CommandContext,
     open_cluster,
@@ -30,8 +30,10 @@ from sparkfleet.model import Change
 from sparkfleet.report.text import format_diff
 
 LINGER = Path("/var/lib/systemd/linger")
+LOGINS = Path("/run/systemd/users")  # exists where logind runs
 KEPT = ("XDG_STATE_HOME", "PYTHONPATH")  # variables that decide what the watcher runs and reads
 RUNNING = Path("/run/systemd/system")  # exists where systemd is PID 1: sd_booted(3)
+LIMIT = 60.0  # s for sudo, whose PAM may ask a directory
 
 
 def enable_watch(options: EnableOptions) -> int:
@@ -127,7 +129,7 @@ def read_machine() -> WatchMachine:
         uid=os.getuid(),
         home=Path.home(),
         sudo=not _is_root() and _ends_well(("sudo", "-n", "true")),
-        lingers=(LINGER / user).exists(),
+        lingers=(LINGER / user).exists() or not LOGINS.exists(),
     )
 
 

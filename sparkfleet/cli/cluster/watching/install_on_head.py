@@ -42,7 +42,8 @@ OLDEST = (3, 11)  # Python
 OVERLAY = "on-head.yml"
 RECIPES = "playbooks/recipes"  # below the current folder
 UNPACK_LIMIT = 300.0  # s
-RUN_LIMIT = 120.0  # s for a command of sparkfleet there
+RUN_LIMIT = 120.0  # s for a look of sparkfleet there
+SERVICE_LIMIT = 260.0  # s for a task that may stop the service there: more than that task waits
 MIB = 1 << 20
 FAILED = "sparkfleet on the head"
 
@@ -240,7 +241,7 @@ def _parse_host_keys(answer: Mapping[str, Any]) -> list[str]:
 
 def _run_task(connection: Connection, command: Command) -> None:
     """Run a task of sparkfleet on the head and print what it prints; raises LaunchError."""
-    result = connection.run(command, timeout=RUN_LIMIT)
+    result = connection.run(command, timeout=SERVICE_LIMIT)
     host = connection.host.name
     if result.returncode:
         text = result.stderr.strip() or result.text.strip()

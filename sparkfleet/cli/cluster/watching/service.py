@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,8 +15,13 @@ from sparkfleet.commands import quote
 from sparkfleet.errors import SparkfleetError, UsageError
 from sparkfleet.launch.watching import unit
 
-LIMIT = 60.0  # s for a command; a restart waits for nothing
-STOP_LIMIT = 200.0  # s for a stop, which may roll a relaunch back
+# s for a command: a stop, also that of `restart` and `disable --now`, may roll a relaunch back, for
+# which the unit has TimeoutStopSec
+LIMIT = 200.0
+RUNTIME = "XDG_RUNTIME_DIR"  # by which `systemctl --user` finds the manager of this user
+MANAGER = "systemd/private"  # its socket there
+MANAGER_LIMIT = 30.0  # s for its start
+INTERVAL = 0.05  # s between two looks
 
 
 def set_watch_service(options: Options, verb: str) -> None:
@@ -35,7 +41,7 @@ def set_watch_service(options: Options, verb: str) -> None:
         return
     command = ("systemctl", *(() if is_system else ("--user",)), verb, name)
     try:
-        run_system_command(command, sudo=is_system and os.getuid() != unit.ROOT, limit=STOP_LIMIT)
+        run_system_command(command, sudo=is_system and os.getuid() != unit.ROOT)
         line = f"{name}: {verb}"
     except UsageError as error:
         line = f"{name}: {error.message}"
@@ -43,14 +49,22 @@ def set_watch_service(options: Options, verb: str) -> None:
         print_lines(line)
 
 
-def run_system_command(
-    command: Sequence[str], *, sudo: bool, text: str = "", limit: float = LIMIT
-) -> None:
-    """Run a command; raises UsageError with what it printed."""
+def run_system_command(command: Sequence[str], *, sudo: bool, text: str = "") -> None:
+    """Run a command; raises UsageError with what it printed.
+
+    A shell of `su` or `sudo -u`, and a job of cron, lack the variable that a login by SSH has.
+    """
     argv = ["sudo", "-n", *command] if sudo else list(command)
+    environment = {**os.environ, RUNTIME: _find_runtime_folder()}
     try:
         done = subprocess.run(
-            argv, input=text, capture_output=True, text=True, timeout=limit, check=False
+            argv,
+            input=text,
+            capture_output=True,
+            text=True,
+            timeout=LIMIT,
+            check=False,
+            env=environment,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise UsageError(f"{quote(argv)} could not be run: {error}") from error
@@ -59,3 +73,22 @@ def run_system_command(
             f"{quote(argv)} exited with status {done.returncode}: {done.stderr.strip()}",
             hint="check that systemd is running and that you may manage units: systemctl status",
         )
+    if tuple(command[:2]) == unit.LINGER:
+        _wait_for_manager()
+
+
+def _find_runtime_folder() -> str:
+    """Return that of this user; `su` keeps the variable of the one who typed it."""
+    given = os.environ.get(RUNTIME, "")
+    return given if os.access(given, os.W_OK) else f"/run/user/{os.getuid()}"
+
+
+def _wait_for_manager() -> None:
+    """Wait until the manager of this user listens; logind starts it once `enable-linger` is over.
+
+    Where it does not, the command that needs it says so.
+    """
+    socket = Path(_find_runtime_folder(), MANAGER)
+    deadline = time.monotonic() + MANAGER_LIMIT
+    while not socket.exists() and time.monotonic() < deadline:
+        time.sleep(INTERVAL)

@@ -64,7 +64,10 @@ class Look:
 
 
 def watch_cluster(options: ClusterWatchOptions) -> int:
-    """Look and act until Ctrl-C or SIGTERM, or once; return the exit code of the last look."""
+    """Look and act until Ctrl-C or SIGTERM, then return 0; or once, and return that look's code.
+
+    For systemd any other code is a failure, also of a service that it was asked to stop.
+    """
     context = resolve_context(options, needs_recipe=False)
     notify = read_notify_settings(context.cluster.head)
     code = 0
@@ -81,7 +84,7 @@ def watch_cluster(options: ClusterWatchOptions) -> int:
                 break
             time.sleep(max(0.0, options.every - (time.monotonic() - began)))
     watcher.end()
-    return 0 if code == Interrupted.exit_code else code
+    return code if options.once and code != Interrupted.exit_code else 0
 
 
 class Watcher:

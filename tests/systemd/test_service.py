@@ -82,7 +82,7 @@ def test_a_shutdown_and_a_power_cut_are_distinguished(log_in: Callable[..., Acco
     root = log_in("root")
     for end, words in (
         (root.machine.reboot, "it was shut down at "),
-        (root.machine.lose_power, "it went off at "),
+        (root.machine.lose_power, "it went down at "),
     ):
         root.type("cluster.down")
         root.type("cluster.up", "--solo")  # a person's start: the breaker does not wait

@@ -199,7 +199,7 @@ def test_a_watch_that_is_stopped_ends_well_whatever_it_saw(machine: Machine) -> 
     machine.kill_server()
     with machine.start("cluster.watch", "--every", "60") as child:
         assert child.stdout is not None
-        next(line for line in child.stdout if "seen once, the next look decides" in line)
+        next(line for line in child.stdout if "seen once; the next look decides" in line)
         child.send_signal(signal.SIGTERM)
         code, _ = child.read_rest()
     assert code == 0

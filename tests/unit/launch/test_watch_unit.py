@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.cli.cluster.install_on_head import SERVICE_LIMIT
-from sparkfleet.cli.cluster.service import LIMIT
+from sparkfleet.cli.cluster.watching.install_on_head import SERVICE_LIMIT
+from sparkfleet.cli.cluster.watching.service import LIMIT
 from sparkfleet.errors import TemplateError
 from sparkfleet.launch.watching.unit import WatchMachine, WatchUnit, build_watch_unit
 

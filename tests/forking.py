@@ -146,7 +146,9 @@ class ForkedProcess:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *_: object) -> None:
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        if error:  # the test failed: it must not wait for a program that runs until it is stopped
+            self.kill()
         for stream in (self.stdin, self.stdout, self.stderr):
             if stream is not None:
                 stream.close()

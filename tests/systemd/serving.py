@@ -7,8 +7,8 @@ import tarfile
 from pathlib import Path
 
 import yaml
-from sparkfleet.launch.watching.bundle import pack_bundle
 
+from sparkfleet.launch.watching.installation_archive import pack_bundle
 from tests.standin import engine
 from tests.systemd.machine import SystemdMachine
 

@@ -21,6 +21,7 @@ from sparkfleet.links import EnvVar
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from tests import gb10
+from tests.surveys import make_survey
 
 IMAGE = "nvcr.io/nvidia/vllm:26.04-py3"
 DOCKER = Daemon(
@@ -59,15 +60,7 @@ def settings(name: str = "spark-1", **variables: Any) -> Settings:
 
 def survey(**changes: Any) -> Survey:
     """Return the answer of a host with the image and no managed process."""
-    found = Survey(
-        home="/home/nvidia",
-        folder="/home/nvidia/vllm/.sparkfleet/default",
-        files={},
-        hash=None,
-        roles={},
-        dead=(),
-        processes=(),
-        engine=None,
+    found = make_survey(
         user="1000:1000",
         daemon=DOCKER,
         image=WITH_IMAGE,

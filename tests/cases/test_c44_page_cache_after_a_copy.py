@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from sparkfleet.facts.machine import Memory
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.memory_checks import check_host_memory
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.recipes.settings import Settings
 from tests import gb10
+from tests.surveys import make_survey
 from tests.weights import bundle, isolate, on_a_disk, one, resident
 
 ARGS = {"gpu-memory-utilization": 0.85}
@@ -45,9 +45,7 @@ def _judged(*, free: float, available: float, **own: Any) -> list[Verdict]:
     sizes = (int(size * 1e9) for size in (130.6, free, available, 112))
     memory = Memory(**dict(zip(("total", "free", "available", "cached"), sizes, strict=True)))
     facts = replace(gb10.pair()[0].facts(), memory=memory)
-    survey = Survey(
-        home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine={}
-    )
+    survey = make_survey(home="/", folder="/", engine={})
     found = check_host_memory(Settings(host=host), facts, survey)
     return [one for one in found if one.check in ("host.page_cache", "host.memory")]
 

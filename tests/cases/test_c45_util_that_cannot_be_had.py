@@ -21,22 +21,13 @@ from sparkfleet.actions.run_context import RunContext, RunOptions
 from sparkfleet.actions.run_state import LaunchState, RunState, StagedWeights
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Gpu, GpuProcess, Memory
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Severity, Value
 from tests import gb10, scenes
 from tests.models import GIB, config
+from tests.surveys import make_survey
 
 TOTAL = 127535084 * 1024  # recorded: meminfo.good-cma-128M.txt
-IDLE = Survey(
-    home="/home/nvidia",
-    folder="",
-    files={},
-    hash=None,
-    roles={},
-    dead=(),
-    processes=(),
-    engine=None,
-)
+IDLE = make_survey()
 
 
 def facts(name: str, available: float) -> HostFacts:

@@ -11,17 +11,15 @@ import pytest
 
 from sparkfleet.errors import UnreachableError
 from sparkfleet.launch.engines.checks import check_container_engine
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.host_checks import check_host
 from sparkfleet.model import Host, Severity, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote import ping, sockets, ssh
 from tests import gb10
 from tests.engines import DOCKER, option, settings, words
+from tests.surveys import make_survey
 
-_SURVEY = Survey(
-    home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine={}
-)
+_SURVEY = make_survey(engine={})
 
 
 def _warnings(kernel: str, **variables: Any) -> list[str]:

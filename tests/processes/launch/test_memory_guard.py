@@ -22,11 +22,11 @@ from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.memory_guard import Guard, GuardReason
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalConnection
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 SAMPLES = 4  # more than the two in a row that end ranks
 CLUSTER = f"guarded-{os.getpid()}"
@@ -248,16 +248,7 @@ def test_the_wait_for_readiness_names_the_guard_as_the_cause(node: Node, tmp_pat
 
 
 def _launch(node: Node) -> LaunchState:
-    survey = Survey(
-        home="/",
-        folder=str(node.folder),
-        files={},
-        hash=None,
-        roles={},
-        dead=(),
-        processes=(),
-        engine=None,
-    )
+    survey = make_survey(home="/", folder=str(node.folder))
     deployment = Deployment(
         cluster=CLUSTER, tp=1, pp=1, served_name="m", port=1, files={}, hash="h"
     )

@@ -26,12 +26,11 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.recipes.rules import ObservedFacts
 from tests import gb10
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 NAMES = ("spark-1", "spark-2")
 SEEN = dict.fromkeys(NAMES)
-SURVEY = Survey(
-    home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine=None
-)
+SURVEY = make_survey(home="/", folder="/")
 BUSY = (GpuProcess(pid=7, name="VLLM::Worker", memory=1),)
 
 

@@ -24,13 +24,12 @@ from sparkfleet.links import receipt
 from sparkfleet.model import Severity
 from tests.gb10 import Cluster, pair
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 NAMES = ("spark-1", "spark-2")
 OPTIONS = RunOptions(tp=2)
 ENVIRONMENT = {"NCCL_IB_HCA": "rocep1s0f1,roceP2p1s0f1", "VLLM_PORT": "1"}
-SURVEY = Survey(
-    home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine=None
-)
+SURVEY = make_survey()
 
 
 def _answer(busbw: float) -> dict[str, Any]:

@@ -30,18 +30,10 @@ from sparkfleet.launch.host.survey import Survey
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 NAMES = ("spark-1", "spark-2")
-SURVEY = Survey(
-    home="/",
-    folder="/",
-    files={},
-    hash="h",
-    roles={"serve": "vllm-serve.sh"},
-    dead=(),
-    processes=(),
-    engine=None,
-)
+SURVEY = make_survey(home="/", folder="/", hash="h", roles={"serve": "vllm-serve.sh"})
 SEEN = HostLook(
     hash="h",
     about=DeploymentMetadata(hosts=NAMES, port=8000, executor="mp"),

@@ -26,20 +26,12 @@ from sparkfleet.links import receipt
 from sparkfleet.links.bandwidth.prepared_ranks import PreparedRank
 from tests.gb10 import Cluster, pair
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 Step = Literal["all", "begin", "end"]
 NAMES = ("spark-1", "spark-2")
 OPTIONS = RunOptions(tp=2)
-SURVEY = Survey(
-    home="/",
-    folder="/",
-    files={},
-    hash=None,
-    roles={},
-    dead=(),
-    processes=(),
-    engine={"torch": "2.11"},
-)
+SURVEY = make_survey(engine={"torch": "2.11"})
 # The engine's Python notes that it runs, and its torch what is asked of it.
 PYTHON = """\
 #!/bin/sh

@@ -28,11 +28,10 @@ from sparkfleet.remote.channel import Channel, Result
 from sparkfleet.remote.connection import Connection
 from tests.gb10 import Cluster, pair
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 NAMES = ("spark-1", "spark-2")
-SURVEY = Survey(
-    home="/", folder="/", files={}, hash=None, roles={}, dead=(), processes=(), engine=None
-)
+SURVEY = make_survey()
 RUNS = replace(SURVEY, processes=({"pid": 7, "began": 1},))
 BUSY = (GpuProcess(pid=7, name="VLLM::Worker", memory=1),)
 

@@ -15,12 +15,12 @@ from sparkfleet.actions.deploy.start_action import begin_replacement
 from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.actions.run_state import RunState
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.playbook import vocabulary
 from sparkfleet.playbook.engine import PlaybookRunner
 from sparkfleet.playbook.syntax import Play, Task
 from tests.action_source import find_reached_code, list_actions
 from tests.scenes import assigned, scene
+from tests.surveys import make_survey
 
 NOON = datetime(2026, 11, 29, 12, tzinfo=UTC)
 OUTSIDE = ("run.pool", "run.clock", "run.report", "datetime.now", "Path.cwd")
@@ -78,16 +78,7 @@ def test_the_clock_is_read_once_for_each_attempt(
 
 
 def test_the_record_of_a_replacement_has_the_identity_of_the_run(tmp_path: Path) -> None:
-    survey = Survey(
-        home="/",
-        folder="/",
-        files={},
-        hash=None,
-        roles={},
-        dead=(),
-        processes=(),
-        engine=None,
-    )
+    survey = make_survey()
     with scene(tmp_path) as made:
         made.holder = build_lock_holder("cluster.up", NOON)
         first = begin_replacement(made, {"spark-01": survey})

@@ -23,6 +23,7 @@ from sparkfleet.remote.pool import Answers
 from sparkfleet.verdicts import ok, warning
 from tests import gb10
 from tests.scenes import inventory
+from tests.surveys import make_survey
 
 DENIED = "permission denied while trying to connect to the docker API"
 LOST = {"spark-2": UnreachableError("no route", host="spark-2")}
@@ -30,17 +31,7 @@ LOST = {"spark-2": UnreachableError("no route", host="spark-2")}
 
 def _survey(error: str = "") -> Survey:
     daemon = Daemon(cli="docker", version="29.1", error=error, hook=True)
-    return Survey(
-        home="/home/u",
-        folder="/home/u/vllm",
-        files={},
-        hash=None,
-        roles={},
-        dead=(),
-        processes=(),
-        engine=None,
-        daemon=daemon,
-    )
+    return make_survey(home="/home/u", folder="/home/u/vllm", daemon=daemon)
 
 
 def _checked(facts: dict[str, HostFacts], error: str = "", lost: Any = None) -> tuple[Verdict, ...]:

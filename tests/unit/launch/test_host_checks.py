@@ -8,22 +8,13 @@ import pytest
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.login import LINGER, LOGIND, USERS
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.host_checks import check_host
 from sparkfleet.model import Host, Severity, Value
 from sparkfleet.recipes.settings import Settings
 from tests import gb10
+from tests.surveys import make_survey
 
-SURVEY = Survey(
-    home="/home/nvidia",
-    folder="/f",
-    files={},
-    hash=None,
-    roles={},
-    dead=(),
-    processes=(),
-    engine={},
-)
+SURVEY = make_survey(engine={})
 
 
 def _found(facts: HostFacts, **own: Any) -> set[str]:

@@ -18,22 +18,14 @@ from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.model import Host, Value, Verdict
 from sparkfleet.recipes.settings import Settings
 from tests import gb10
+from tests.surveys import make_survey
 
 ENGINE = {"path": "/v", "exists": True, "vllm": "0.32.0", "ray": "2.60.0", "torch": "2.13.0"}
 NAMES = ("spark-1", "spark-2")
 
 
 def _survey(**changes: Any) -> Survey:
-    survey = Survey(
-        home="/home/nvidia",
-        folder="/home/nvidia/vllm/.sparkfleet/default",
-        files={"nccl.env": "A=1\n"},
-        hash=None,
-        roles={},
-        dead=(),
-        processes=(),
-        engine=ENGINE,
-    )
+    survey = make_survey(files={"nccl.env": "A=1\n"}, engine=ENGINE)
     return replace(survey, **changes)
 
 

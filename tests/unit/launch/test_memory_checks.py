@@ -16,20 +16,12 @@ from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.recipes.settings import Settings
 from tests import gb10
 from tests.gb10 import output
+from tests.surveys import make_survey
 
 GIB = 1 << 30
 IDLE = Memory(total=121 * GIB, free=116 * GIB, available=118 * GIB, swap_total=15 * GIB,
               swap_free=15 * GIB)  # fmt: skip
-SURVEY = Survey(
-    home="/home/nvidia",
-    folder="/f",
-    files={},
-    hash=None,
-    roles={},
-    dead=(),
-    processes=(),
-    engine={},
-)
+SURVEY = make_survey(engine={})
 
 
 def _settings(**own: Any) -> Settings:

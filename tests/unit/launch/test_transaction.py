@@ -23,6 +23,7 @@ from sparkfleet.launch.startup import log_patterns
 from sparkfleet.model import Cluster, Host, Value
 from sparkfleet.recipes.metadata import LogLines
 from tests.gb10 import output
+from tests.surveys import make_survey
 
 ABOUT = DeploymentMetadata(
     run="r1",
@@ -46,15 +47,12 @@ STATE = RunProgress(run="r2", holder={"user": "u"}, step=RunStep.RAY, previous=G
 
 
 def _survey(**changes: Any) -> Survey:
-    survey = Survey(
+    survey = make_survey(
         home="/h",
         folder="/f",
         files={"nccl.env": "export A=1\n"},
         hash="h1",
         roles={"serve": "vllm-serve.sh"},
-        dead=(),
-        processes=(),
-        engine=None,
         about=ABOUT,
     )
     return replace(survey, **changes)

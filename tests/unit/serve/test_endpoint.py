@@ -21,10 +21,10 @@ from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.endpoint.endpoint import Endpoint
-from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalConnection
 from tests.scenes import inventory, scene
+from tests.surveys import make_survey
 
 KEY = "s3cret"
 
@@ -62,16 +62,7 @@ def port() -> Iterator[int]:
 
 def _launch(folder: Path, port: int, name: str) -> LaunchState:
     (folder / "nccl.env").write_text(f"export VLLM_API_KEY={KEY}\n")
-    survey = Survey(
-        home="/",
-        folder=str(folder),
-        files={},
-        hash=None,
-        roles={},
-        dead=(),
-        processes=(),
-        engine=None,
-    )
+    survey = make_survey(home="/", folder=str(folder))
     deployment = Deployment(
         cluster="c", tp=1, pp=1, served_name=name, port=port, files={}, hash="h"
     )

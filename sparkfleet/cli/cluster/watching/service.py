@@ -15,8 +15,8 @@ from sparkfleet.commands import quote
 from sparkfleet.errors import SparkfleetError, UsageError
 from sparkfleet.launch.watching import unit
 
-# s for a command: a stop, also that of `restart` and `disable --now`, may roll a relaunch back, for
-# which the unit has TimeoutStopSec
+# s for a command: any stop, including those of `restart` and `disable --now`, may have to roll back
+# a relaunch, for which the unit has TimeoutStopSec
 LIMIT = 200.0
 RUNTIME = "XDG_RUNTIME_DIR"  # by which `systemctl --user` finds the manager of this user
 MANAGER = "systemd/private"  # its socket there
@@ -52,7 +52,8 @@ def set_watch_service(options: Options, verb: str) -> None:
 def run_system_command(command: Sequence[str], *, sudo: bool, text: str = "") -> None:
     """Run a command; raises UsageError with what it printed.
 
-    A shell of `su` or `sudo -u`, and a job of cron, lack the variable that a login by SSH has.
+    It sets XDG_RUNTIME_DIR, which cron jobs and shells of `su` or `sudo -u` lack or inherit from
+    another user.
     """
     argv = ["sudo", "-n", *command] if sudo else list(command)
     environment = {**os.environ, RUNTIME: _find_runtime_folder()}
@@ -78,15 +79,15 @@ def run_system_command(command: Sequence[str], *, sudo: bool, text: str = "") ->
 
 
 def _find_runtime_folder() -> str:
-    """Return that of this user; `su` keeps the variable of the one who typed it."""
+    """Return the runtime folder of this user; `su` keeps the variable of the user who typed it."""
     given = os.environ.get(RUNTIME, "")
     return given if os.access(given, os.W_OK) else f"/run/user/{os.getuid()}"
 
 
 def _wait_for_manager() -> None:
-    """Wait until the manager of this user listens; logind starts it once `enable-linger` is over.
+    """Wait until the user's systemd manager listens; logind starts it after `enable-linger`.
 
-    Where it does not, the command that needs it says so.
+    If it does not start, the command that needs it reports that.
     """
     socket = Path(_find_runtime_folder(), MANAGER)
     deadline = time.monotonic() + MANAGER_LIMIT

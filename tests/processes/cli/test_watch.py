@@ -179,7 +179,7 @@ def test_a_second_failure_waits_and_a_failed_notify_stops_nothing(machine: Machi
     assert machine.run("cluster.watch", "--once").code == 2
     last = machine.run("cluster.watch", "--once")
     assert last.code == 2
-    assert "1 relaunch in 6 hours, " in last.output
+    assert "1 relaunch in 6 hours; next attempt at " in last.output
     assert "notify: the command false exited with status 1" in first.output
 
 

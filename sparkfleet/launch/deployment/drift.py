@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping
 
 from sparkfleet.launch.deployment.secrets import mask_secrets
@@ -10,6 +9,7 @@ from sparkfleet.launch.host.deployment_record import DeploymentMetadata
 from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Change
+from sparkfleet.onhost.shared.environment_file import parse_exports
 
 
 def find_drift(
@@ -58,7 +58,7 @@ def _compare_files(survey: Survey, files: Mapping[str, str], hash_: str) -> Iter
         verb = "is missing" if before is None else "is unexpected" if after is None else "differs"
         summary = f"{path} {verb}"
         if name == ENVIRONMENT and before and after:
-            names = _parse_exports(before).items() ^ _parse_exports(after).items()
+            names = parse_exports(before).items() ^ parse_exports(after).items()
             summary += f": {', '.join(sorted({variable for variable, _ in names}))}"
         yield Change(
             summary=summary, path=path, before=mask_secrets(before), after=mask_secrets(after)
@@ -71,12 +71,3 @@ def _strip_comment_lines(text: str | None) -> str | None:
         return None
     lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
     return "\n".join(lines)
-
-
-def _parse_exports(text: str) -> dict[str, str]:
-    """Return the exports of an environment file; variables that it unsets have no entry."""
-    try:
-        tokens = shlex.split(text, comments=True)
-    except ValueError:
-        return {}
-    return dict(token.split("=", 1) for token in tokens if "=" in token)

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import contextlib
 import json
-import shlex
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+from sparkfleet.onhost.shared.environment_file import parse_exports
 from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, ENVIRONMENT_FILE
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
@@ -30,28 +30,17 @@ def main() -> None:
     except RefusedError as refusal:
         print(json.dumps(refusal.answer()))
         return
-    expected = parse_exports(path.read_text(errors="replace")) if path.exists() else {}
+    expected = parse_expected(path.read_text(errors="replace")) if path.exists() else {}
     differ = {role: list_differing_variables(request, role, expected) for role in request["pids"]}
     print(
         json.dumps({"differ": {role: differing for role, differing in differ.items() if differing}})
     )
 
 
-def parse_exports(text: str) -> dict[str, str | None]:
-    """Return the variables that the file exports, None for one that it unsets.
-
-    What the shell has to look up first is left out.
-    """
-    exported: dict[str, str | None] = {}
-    words = iter(shlex.split(text, comments=True))
-    for word in words:
-        if word == "unset":
-            exported[next(words)] = None
-        elif word == "export":
-            name, _, value = next(words).partition("=")
-            if "$" not in value:
-                exported[name] = value
-    return exported
+def parse_expected(text: str) -> dict[str, str | None]:
+    """Return the variables to compare: those whose value the shell does not look up first."""
+    exports = parse_exports(text)
+    return {name: value for name, value in exports.items() if "$" not in (value or "")}
 
 
 def list_differing_variables(

@@ -16,12 +16,23 @@ def iter_data_folders(kind: str) -> Iterator[Path]:
     The current project's, then those shipped: inside an installed package, or next to it in a
     checkout.
     """
-    places = (Path.cwd() / kind, PACKAGE / "_data" / kind, PACKAGE.parent / kind)
+    places = (Path.cwd() / kind, *_list_shipped_folders(kind))
     yielded: set[Path] = set()
     for place in places:
         if place.is_dir() and resolve_path(place) not in yielded:
             yielded.add(resolve_path(place))
             yield place
+
+
+def _list_shipped_folders(kind: str) -> tuple[Path, ...]:
+    return PACKAGE / "_data" / kind, PACKAGE.parent / kind
+
+
+def list_shipped_files(kind: str, suffix: str) -> dict[str, Path]:
+    """Return each file of `kind` that came with sparkfleet, by its name without `suffix`."""
+    folder = next((folder for folder in _list_shipped_folders(kind) if folder.is_dir()), None)
+    paths = sorted(folder.glob(f"*{suffix}")) if folder else ()
+    return {path.name.removesuffix(suffix): path for path in paths}
 
 
 def expand_home(path: str | Path) -> Path:

@@ -161,6 +161,12 @@ def _list_variables(_words: Sequence[str]) -> Iterator[str]:
     yield from sorted(VARIABLES)
 
 
+def _list_pages(_words: Sequence[str]) -> Iterator[str]:
+    from sparkfleet.cli.docs.pages import list_pages
+
+    yield from list_pages()
+
+
 def _list_assignments(words: Sequence[str]) -> Iterator[str]:
     yield from (f"{name}=" for name in _list_variables(words))
 
@@ -176,6 +182,7 @@ SOURCES: Mapping[str, Callable[[Sequence[str]], Iterator[str]]] = {
     "ACTION": _list_actions,
     "VARIABLE": _list_variables,
     "NAME=VALUE": _list_assignments,
+    "PAGE": _list_pages,
     "FILE": lambda _words: iter((FILES,)),
     "FOLDER": lambda _words: iter((FOLDERS,)),
 }

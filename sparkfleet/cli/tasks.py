@@ -9,6 +9,7 @@ from invoke.tasks import Task
 
 from sparkfleet.cli import lab_tasks
 from sparkfleet.cli.cluster import tasks as cluster_tasks
+from sparkfleet.cli.docs.tasks import docs
 from sparkfleet.cli.doctor.tasks import doctor
 from sparkfleet.cli.gateway import tasks as gateway_tasks
 from sparkfleet.cli.hosts import tasks as hosts_tasks
@@ -30,6 +31,7 @@ def _build_collection(name: str, module: ModuleType) -> Collection:
 
 
 namespace = Collection(
+    docs,
     doctor,
     init,
     _build_collection("cluster", cluster_tasks),

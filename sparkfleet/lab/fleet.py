@@ -213,7 +213,9 @@ def _run_boot_program(state: LabState, names: Sequence[str], lock: int) -> dict[
     )
     answer = json.loads(done.stdout) if done.stdout else {"error": done.stderr}
     if "error" in answer:
-        raise UsageError(f"the lab did not boot: {answer['error']}", hint="see docs/lab.md")
+        raise UsageError(
+            f"the lab did not boot: {answer['error']}", hint=f"see: {name_command('docs')} lab"
+        )
     return {name: int(pid) for name, pid in answer.items()}
 
 

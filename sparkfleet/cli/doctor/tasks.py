@@ -2,38 +2,23 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from sparkfleet.cli.command import command
 from sparkfleet.cli.options import CLUSTER, OUTPUT, Options, option, parse_path
+from sparkfleet.cli.positional import is_argument_typed
 
-WITH_VALUE = frozenset(
-    {"--output", "--log", "--bundle", "--inventory", "-i", "--set", "-e", "--cluster"}
-)
-
-
-def has_log_argument(argv: Sequence[str]) -> bool:
-    """Return whether a command line names a log after `doctor`."""
-    after = argv[argv.index("doctor") :] if "doctor" in argv else ()
-    return any(
-        word == "-" or not word.startswith("-")
-        for before, word in pairwise(after)
-        if before not in WITH_VALUE
-    )
+WITH_VALUE = ("--output", "--log", "--bundle", "--inventory", "-i", "--set", "-e", "--cluster")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoctorOptions(Options):
     """Options of `doctor`."""
 
-    # invoke has no optional positional argument, so LOG is positional only where it is typed.
     log: str | None = option(
         "a log, a folder of logs, or - for standard input; by default the newest failed run",
-        positional=has_log_argument(sys.argv),
+        positional=is_argument_typed("doctor", WITH_VALUE),
         value="[FILE]",
     )
     bundle: Path | None = option(
@@ -50,9 +35,9 @@ def doctor(options: DoctorOptions) -> int:
 
     Reads what `cluster.up` saved of your newest run that failed, or a LOG of your own: a file, a
     folder with those of several hosts, or - for standard input. Every cause comes with its host,
-    the line that shows it, what to do, and who has met it; the first cause is the first to read.
-    Where no signature matches the failure, it says so and shows each host's first error. Exits with
-    0 whatever it finds, with 5 if the log cannot be read.
+    the line that shows it, what to do, and where it was reported; read the first cause first. Where
+    no signature matches the failure, it says so and shows each host's first error. Exits with 0
+    whatever it finds, with 5 if the log cannot be read.
 
       {task:doctor}
       {task:doctor} ~/.local/state/sparkfleet/runs/20261128-054105-32029

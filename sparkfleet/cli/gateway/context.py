@@ -6,6 +6,7 @@ from sparkfleet.cli import defaults
 from sparkfleet.cli.connection_checks import check_ssh_options
 from sparkfleet.cli.context import NO_RECIPE, CommandContext
 from sparkfleet.cli.options import Options
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.gateway import Gateway, read_gateway
 from sparkfleet.inventory.loading import load_inventory
@@ -19,7 +20,8 @@ def resolve_gateway(options: Options) -> tuple[CommandContext, Gateway]:
     if gateway is None:
         raise InventoryError(
             f"{', '.join(files)}: no gateway",
-            hint="add to the variables of the group sparks: gateway: {port: 8080}; docs/gateway.md",
+            hint="add to the variables of the group sparks: gateway: {port: 8080}; "
+            f"see: {name_command('docs')} gateway",
         )
     check_ssh_options(inventory.hosts.values())
     context = CommandContext(

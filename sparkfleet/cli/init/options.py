@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 from sparkfleet.cli.hosts.options import parse_fingerprints
 from sparkfleet.cli.options import Options, flag, option, parse_path, repeated
+from sparkfleet.cli.positional import is_argument_typed
 from sparkfleet.errors import UsageError
 
 LOCAL = "local"  # this machine, in place of an address
@@ -19,7 +18,7 @@ MACHINE = re.compile(
     r"(?P<address>[A-Za-z0-9_][\w.-]*)(?::(?P<port>\d{1,5}))?",
     re.ASCII,
 )
-WITH_VALUES = ("--host", "--recipe", "--fingerprint", "--forks", "-f")
+WITH_VALUE = ("--host", "--recipe", "--fingerprint", "--forks", "-f")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,23 +50,14 @@ def parse_machines(_name: str, items: Iterable[str]) -> tuple[Machine, ...]:
     return tuple(parse_machine(text) for text in items)
 
 
-def has_folder_argument(argv: Sequence[str]) -> bool:
-    """Return whether a command line names a folder after `init`."""
-    after = argv[argv.index("init") :] if "init" in argv else ()
-    return any(
-        not word.startswith("-") for before, word in pairwise(after) if before not in WITH_VALUES
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitOptions(Options):
     """Options of `init`."""
 
-    # invoke has no optional positional argument, so DIR is positional only where it is typed.
     dir: Path | None = option(
         "the folder of the project; by default this one",
         parse_path,
-        positional=has_folder_argument(sys.argv),
+        positional=is_argument_typed("init", WITH_VALUE),
         value="[FOLDER]",
     )
     host: tuple[Machine, ...] = repeated(

@@ -21,7 +21,7 @@ from sparkfleet.recipes.metadata import Speed
 
 LINKS = (
     "{task:links.verify}: a link at a lower speed, or a missing rail",
-    "{task:cluster.logs}: the transport that NCCL uses, NET/IB and not NET/Socket (docs/links.md)",
+    "{task:cluster.logs}: the transport of NCCL, NET/IB and not NET/Socket ({task:docs} links)",
 )
 ANY = (
     "the GPU's clock: {task:cluster.up} measures it under load before a start (engine_clock_check)",

@@ -142,7 +142,9 @@ def _await_daemon(host: InitProcess) -> None:
     while not _is_daemon_up(host):
         if time.monotonic() > deadline:
             log = run_in_host(host, ["tail", "-n5", "/run/dockerd.log"], check=False).stdout
-            raise UsageError(f"Docker does not start in the lab:\n{log}", hint="see docs/lab.md")
+            raise UsageError(
+                f"Docker does not start in the lab:\n{log}", hint=f"see: {name_command('docs')} lab"
+            )
         time.sleep(0.05)
 
 

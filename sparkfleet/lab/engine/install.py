@@ -212,7 +212,8 @@ def _run_installer(argv: Sequence[str], failure: str) -> None:
         output = "\n".join(f"{done.stdout}{done.stderr}".strip().splitlines()[-8:])
         raise UsageError(
             f"{failure}, status {done.returncode}:\n{output}",
-            hint="torch's +cpu build may need another index or a folder of wheels; docs/lab.md",
+            hint="torch's +cpu build may need another index or a folder of wheels; "
+            f"see: {name_command('docs')} lab",
         )
 
 

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.paths import CONSOLE, layer_path
@@ -75,7 +76,9 @@ def check_kernel_features() -> None:
     missing = [name for name in NAMESPACES if not Path(f"/proc/self/ns/{name}").exists()]
     if missing:
         names = ", ".join(missing)
-        raise UsageError(f"this kernel has no {names} namespaces", hint="see docs/lab.md")
+        raise UsageError(
+            f"this kernel has no {names} namespaces", hint=f"see: {name_command('docs')} lab"
+        )
     if not _knows_filesystem("overlay") and not _load_module("overlay"):
         raise UsageError("this kernel has no overlay filesystem", hint="sudo modprobe overlay")
 

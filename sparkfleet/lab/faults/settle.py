@@ -61,5 +61,7 @@ def _wait_until(holds: Callable[[], bool], failure: str) -> None:
     deadline = time.monotonic() + PATIENCE
     while not holds():
         if time.monotonic() > deadline:
-            raise UsageError(failure, hint=f"sudo {name_command('lab.down')}; see docs/lab.md")
+            raise UsageError(
+                failure, hint=f"sudo {name_command('lab.down')}; see: {name_command('docs')} lab"
+            )
         time.sleep(0.005)

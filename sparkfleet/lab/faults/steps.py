@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar, Protocol
 
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.host import kernel, network
 from sparkfleet.lab.host.init import ENVIRONMENT
@@ -80,7 +81,8 @@ class NetnsProgram:
                 return
         raise UsageError(
             f"this machine's kernel cannot do that: {argv[0]}: {done.stderr.strip()}",
-            hint="the fault needs a kernel feature that is missing here; see docs/lab.md",
+            hint="the fault needs a kernel feature that is missing here; "
+            f"see: {name_command('docs')} lab",
         )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Iterable, Iterator
 
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.host import hardware
 from sparkfleet.lab.paths import CONTROL_NIC, CONTROL_PEER, SWITCH
@@ -174,5 +175,6 @@ def run_ip(lines: Iterable[str], namespace: str | None = None) -> None:
     if done.returncode:
         raise UsageError(
             f"this machine's kernel refused a part of the lab's network: {done.stderr.strip()}",
-            hint="network namespaces, veth and bridges are needed; see docs/lab.md",
+            hint="network namespaces, veth and bridges are needed; "
+            f"see: {name_command('docs')} lab",
         )

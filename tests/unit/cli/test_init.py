@@ -25,7 +25,6 @@ from sparkfleet.cli.init.findings import HostReading, examine_hosts
 from sparkfleet.cli.init.options import (
     InitOptions,
     Machine,
-    has_folder_argument,
     parse_machine,
 )
 from sparkfleet.cli.options import parse_options
@@ -213,12 +212,6 @@ def test_recipes_are_offered_by_the_size_of_their_weights() -> None:
     assert fits_by_size(load_recipe("gpt-oss-120b"), 1)
     assert not fits_by_size(load_recipe("gpt-oss-20b"), 1)  # no size is published
     assert not fits_by_size(load_recipe("llama-3.3-70b-tp2"), 1)
-
-
-def test_the_folder_is_positional_only_where_it_is_typed() -> None:
-    assert has_folder_argument(["sparkfleet", "init", "--host", "a", "my"])
-    assert not has_folder_argument(["sparkfleet", "init", "--host", "a", "--yes"])
-    assert not has_folder_argument(["sparkfleet", "init"])
 
 
 def test_hosts_without_a_name_are_numbered() -> None:

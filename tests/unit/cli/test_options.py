@@ -45,6 +45,7 @@ OFFERED = {
         "inventory* junit limit* lock-wait output pp recipe set* solo! tp trace verbose! yes!"
     ),
     "cluster.watch": "cluster every forks inventory* once! set*",
+    "docs": "page",
     "doctor": "bundle cluster inventory* log output set*",
     "gateway.down": "check! inventory* junit lock-wait output set* trace verbose!",
     "gateway.logs": "follow! inventory* lines set*",

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from sparkfleet.cli.doctor.tasks import has_log_argument
 from sparkfleet.doctor import run_log
 from tests.commandline import run_command
 
@@ -223,22 +222,6 @@ def test_of_a_long_refusal_the_first_and_the_last_lines_are_shown() -> None:
 def test_a_failure_that_was_handled_is_none() -> None:
     assert run_log.find_run_failures(GOOD_RUN) == ()
     assert not run_log.has_failed(GOOD_RUN)
-
-
-@pytest.mark.parametrize(
-    ("line", "given"),
-    [
-        ("invoke doctor", False),
-        ("invoke doctor x.log", True),
-        ("invoke doctor -", True),
-        ("invoke doctor --output json", False),
-        ("invoke doctor --output json x.log", True),
-        ("invoke doctor --log x.log", False),
-        ("invoke cluster.up --tp 2", False),
-    ],
-)
-def test_a_log_is_positional_only_where_it_is_typed(line: str, *, given: bool) -> None:
-    assert has_log_argument(line.split()) is given
 
 
 def test_nothing_that_connects_is_imported() -> None:

@@ -14,8 +14,9 @@ from hatchling.builders.wheel import WheelBuilder
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parents[3]
-DATA = ("inventories", "templates", "playbooks")
+DATA = ("docs", "inventories", "templates", "playbooks")
 SUFFIXES = {".py", ".typed", ".yml", ".j2", ".jinja", ".txt", ".sh", ".css", ".js"}
+SUFFIXES |= {".md", ".cast"}  # of the manual
 PROGRAMS = "sparkfleet/lab/host/programs/"  # what lab hosts run has no suffix
 
 

@@ -146,6 +146,20 @@ def test_a_task_is_where_the_architecture_says() -> None:
     assert lost == []
 
 
+def test_the_life_of_a_cluster_up_has_the_tasks_of_its_playbook_in_order() -> None:
+    life = ARCHITECTURE.read_text().split("| task of the playbook |")[1].split("\n\n")[0]
+    rows = [line.split(" | ")[0].removeprefix("| ") for line in life.splitlines()[2:]]
+    named = [name.removeprefix("later: ") for row in rows for name in row.split("; ")]
+    playbook = (CHECKOUT / "playbooks/cluster-up.yml").read_text()
+    tasks = re.findall(r"^ {4}- name: (.+)$", playbook, re.MULTILINE)
+    assert len(tasks) > 30
+    later = {row.split("; later: ")[1] for row in rows if "; later: " in row}
+    assert [name for name in named if name not in later] == [
+        name for name in tasks if name not in later
+    ]
+    assert later <= set(tasks)
+
+
 def test_the_table_of_the_readme_has_every_task() -> None:
     table = [line for line in (CHECKOUT / "README.md").read_text().splitlines() if line[:2] == "| "]
     named = set()

@@ -26,7 +26,7 @@ MLX5 = [Hca(name=x) for x in ("mlx5_0", "mlx5_1", "mlx5_10", "mlx5_2")]
         ("=mlx5_1", MLX5, ["mlx5_1"]),
     ],
 )
-def test_a_value_selects(value: str, hcas: list[Hca], selected: list[str]) -> None:
+def test_a_value_selects_as_nccl_does(value: str, hcas: list[Hca], selected: list[str]) -> None:
     assert [x.name for x in hca_filter.parse_hca_filter(value).selected(hcas)] == selected
 
 

@@ -74,7 +74,7 @@ def test_show_draws_who_is_joined_to_whom(lab: LabFleet, tmp_path: Path) -> None
     assert drawing.read_text().startswith("<svg")
 
 
-def test_show_as_json(lab: LabFleet) -> None:
+def test_links_show_prints_json_with_the_cables(lab: LabFleet) -> None:
     code, content = _json("links.show")
     assert code == 0
     assert content["topology"] == "direct"

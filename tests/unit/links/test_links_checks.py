@@ -273,7 +273,7 @@ def test_a_rail_in_a_bond() -> None:
     assert (verdict.host, verdict.seen) == ("spark-2", "part of bond0")
 
 
-def test_kernels_that_differ() -> None:
+def test_kernels_that_differ_are_a_verdict() -> None:
     head, peer = pair()
     peer.text("uname", "Linux x 6.17.0-1021-nvidia #21 SMP aarch64 GNU/Linux")
     (verdict,) = Cluster(head, peer).found("host.kernel")

@@ -79,7 +79,7 @@ def test_a_task_keeps_its_keywords(tmp_path: Path) -> None:
     assert str(task.when[1].where).endswith("play.yml:5:25")
 
 
-def test_blocks_nest(tmp_path: Path) -> None:
+def test_a_block_has_tasks_of_its_own_for_rescue_and_always(tmp_path: Path) -> None:
     play = _play(
         tmp_path,
         _tasks("- block:\n    - lock:\n  rescue:\n    - survey:\n  always:\n    - gather_facts:\n"),

@@ -247,7 +247,9 @@ def test_junit_is_xml_and_text(tmp_path: Path) -> None:
         _check(str(result.text))
 
 
-def test_saved_logs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_saved_logs_hold_no_control_characters(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     class Link:
         class host:  # noqa: N801 - as a link has it
             name = "spark-1"

@@ -22,8 +22,8 @@ class UpOptions(Options):
 
     hosts: int | None = option("how many Sparks (2; with --gpus, one for each GPU)", number())
     cables: str | None = option(
-        "crossed (a pair whose cages differ), straight, both, switch or ring",
-        value="crossed|straight|both|switch|ring",
+        "crossed (a pair whose cages differ), straight, both, switch, ring or none",
+        value="crossed|straight|both|switch|ring|none",
     )
     wires: str = option(
         "shared (both rails of a cage on one, as on a Spark) or separate",
@@ -77,9 +77,10 @@ class ModelOptions(Options):
 
 @command("lab.up")
 def up(options: UpOptions) -> int:
-    """Boot simulated Sparks: own network, host name, files and sshd each; needs root.
+    """Boot simulated Sparks, each with its own network, host name, files and sshd; needs root.
 
-    Writes an inventory that the other tasks take with --inventory lab. Does nothing if they run.
+    Writes an inventory that the other tasks take with --inventory lab. Does nothing if they are
+    already running.
 
       {task:lab.up} --hosts 3 --cables ring
       {task:lab.up} --gpus
@@ -212,7 +213,7 @@ def containers(_options: Options) -> int:
 
 @command("lab.model")
 def model(options: ModelOptions) -> int:
-    """Train the tiny model that knows the smoke answers by heart: about a minute, once."""
+    """Train the tiny model that answers the smoke prompts: about a minute, once."""
     from sparkfleet.lab.engine import model as lab_model
     from sparkfleet.lab.engine.kinds import CPU, GPU
 

@@ -246,7 +246,7 @@ class Options:
         "how many hosts to work on at the same time", number(), default=DEFAULT_FORKS, letter="f"
     )
     lock_wait: float = option(
-        "seconds to wait for the lock of the cluster", duration(), default=0.0
+        "how long to wait for the lock of the cluster, such as 90s or 10m", duration(), default=0.0
     )
     allow_degraded: str = option(
         "start even over links that the gate refuses; the receipt keeps the reason",

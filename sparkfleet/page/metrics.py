@@ -35,7 +35,7 @@ def list_cluster_metrics(content: PageContent) -> Iterator[MetricFamily]:
     health = content.status["health"]
     yield _gauge("build_info", "Version of sparkfleet.", [({"version": content.version}, 1)])
     yield _gauge(
-        "look_timestamp_seconds", "Time of the last look at the hosts.", [({}, content.at)]
+        "look_timestamp_seconds", "Time of the last check of the hosts.", [({}, content.at)]
     )
     yield _gauge(
         "health_state",
@@ -72,7 +72,7 @@ def list_host_metrics(content: PageContent, names: Iterable[str]) -> Iterator[Me
     known = {name: host for name, host in hosts.items() if "error" not in host}
     yield _gauge(
         "host_reached",
-        "Whether the host answered the last look.",
+        "Whether the host answered the last check.",
         [({"host": name}, name in known) for name in hosts],
     )
     for field_name, text in (("total", "Memory of the host."), ("available", "Memory not in use.")):

@@ -114,7 +114,7 @@ PANELS = (
         width=12,
     ),
     Panel(
-        title="Time since the last look",
+        title="Time since the last check",
         queries=((f"time() - sparkfleet_look_timestamp_seconds{{{WHERE}}}", "seconds"),),
         unit="s",
         width=12,

@@ -77,7 +77,7 @@ def test_a_lost_rank_is_relaunched_when_two_looks_agree(cluster: Cluster) -> Non
     assert becomes(lambda: not any("vllm serve" in one for one in processes("spark-01").values()))
     first = cluster.run("cluster.watch", "--once")
     assert first.code == 2, first.output
-    assert "seen once; the next look decides: rank lost" in first.output
+    assert "seen once; the next check decides: rank lost" in first.output
     assert not cluster.answers()
     second = cluster.run("cluster.watch", "--once")
     assert second.code == 0, second.output

@@ -114,7 +114,7 @@ def test_a_stop_after_a_look_that_found_a_loss_is_not_a_failure(
 ) -> None:
     root = log_in("root")
     root.shell(KILL)
-    found = "seen once; the next look decides"
+    found = "seen once; the next check decides"
     journal = f"journalctl -u {SERVICE} -b | grep -c '{found}'"
     seen = int(root.shell(journal, code=None))
     root.shell(f"systemctl restart {SERVICE}")

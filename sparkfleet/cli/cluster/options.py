@@ -82,9 +82,9 @@ class ClusterWatchOptions(Options):
     """Options of `cluster.watch`; `every` is in seconds."""
 
     every: float = option(
-        "seconds between two looks; 5 by default", duration(least=1.0), default=5.0
+        "time between two checks, such as 5s or 1m", duration(least=1.0), default=5.0
     )
-    once: bool = flag("look once, act on it, and exit")
+    once: bool = flag("check once, act on the result, and exit")
 
 
 def _parse_bind(name: str, text: str) -> Binding:
@@ -117,7 +117,7 @@ class PageOptions(Options):
         value="FILE",
     )
     every: float = option(
-        "seconds between two looks; 10 by default", duration(least=1.0), default=10.0
+        "time between two checks, such as 10s or 1m", duration(least=1.0), default=10.0
     )
 
 

@@ -168,7 +168,7 @@ def unlock(options: UnlockOptions) -> int:
 
 @command("cluster.status", HOSTS, OUTPUT)
 def status(options: StatusOptions) -> int:
-    """Show whether the cluster serves, and what runs on every host; the exit code is the verdict's.
+    """Show whether the cluster serves, also as exit code, and what runs on every host.
 
     The first line is the verdict on all hosts together: serving, starting, degraded, wedged, rank
     lost, stopped or unknown, with its reason and what to type next; docs/health.md. Exits with 0
@@ -247,7 +247,7 @@ def page(options: PageOptions) -> int:
 
     Read-only. On this machine alone unless --bind says otherwise; other machines then need the
     token in --token-file. `/metrics` is for Prometheus. With `page` in the inventory, cluster.watch
-    serves the same page from its own looks.
+    serves the same page from its own checks.
 
       {task:cluster.page}                              then open http://127.0.0.1:8090/
       {task:cluster.page} --bind 0.0.0.0:8090 --token-file page-token
@@ -274,17 +274,17 @@ def export(options: MonitoringOptions) -> int:
 
 @command("cluster.watch", CLUSTER, FORKS)
 def watch(options: ClusterWatchOptions) -> int:
-    """Watch the cluster, and start it again where it is broken; until Ctrl-C or SIGTERM.
+    """Watch the cluster until Ctrl-C or SIGTERM, and start it again when it breaks.
 
-    Each look judges the health of all hosts. Where two looks in a row find a lost rank or an
+    Each check judges the health of all hosts. Where two checks in a row find a lost rank or an
     engine that does not answer, the logs of all hosts are saved, and all ranks are started again
     as by the last `cluster.up`. After a relaunch it waits 2, 5, then 15 minutes; after 3 relaunches
     in 6 hours it gives up. A host that does not answer is waited for, and what a person stopped
     stays stopped. `notify` in the inventory sends its events to a webhook or a command.
 
       {task:cluster.watch}
-      {task:cluster.watch} --once             one look; two such looks relaunch a broken cluster
-      {task:cluster.events} --follow          what it did
+      {task:cluster.watch} --once     one check; the second in a row relaunches a broken cluster
+      {task:cluster.events} --follow  what it did
     """
     from sparkfleet.cli.cluster.watching.watch import watch_cluster
 

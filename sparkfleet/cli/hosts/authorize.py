@@ -34,7 +34,7 @@ CANNOT_RUN = 127  # of a shell that does not find a program
 
 
 def authorize_key(options: AuthorizeOptions) -> int:
-    """Copy the key to each machine that does not take it yet; return the exit code."""
+    """Copy the key to each machine that does not accept it yet; return the exit code."""
     context = resolve_context(options, needs_recipe=False)
     errors = authorize_machines(list_machines(context.cluster.hosts), options.key)
     print_host_errors(errors)
@@ -64,16 +64,16 @@ def _authorize_machine(target: Target, given: Path | None) -> None:
     except AuthenticationError:
         pass
     else:
-        print_lines(f"{target.host}: {target} already takes one of your keys")
+        print_lines(f"{target.host}: {target} already accepts one of your keys")
         return
     prompt.require_terminal("hosts.authorize", f"by hand: {target.command('ssh-copy-id')}")
     key = choose_public_key(target, given)
-    print_lines(f"{target.host}: {target.login} takes {key} once its password is typed")
+    print_lines(f"{target.host}: {target.login} will accept {key} once you have typed its password")
     command = build_copy_command(target, key)
     if code := _run_on_terminal(command):
         raise _build_copy_error(target, key, command, code)
     try_login(target)
-    print_lines(f"{target.host}: {target.login} takes the key")
+    print_lines(f"{target.host}: {target.login} accepts the key")
 
 
 def _build_copy_error(
@@ -85,7 +85,7 @@ def _build_copy_error(
         message = "ssh-copy-id not found on this machine"
         hint = f"install OpenSSH's client, or {by_hand}"
     else:
-        message = f"{target.login} does not take {key} yet: ssh-copy-id exited with status {code}"
+        message = f"{target.login} does not accept {key} yet: ssh-copy-id exited with status {code}"
         hint = (
             f"to try the password again: {name_command('hosts.authorize')}, or "
             f"{quote(command)}; if passwords are not accepted: {by_hand}"

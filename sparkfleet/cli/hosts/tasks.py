@@ -52,7 +52,7 @@ def trust(options: TrustOptions) -> int:
 
 @command("hosts.authorize", HOSTS)
 def authorize(options: AuthorizeOptions) -> int:
-    """Copy your public SSH key to every host and gateway that does not take it yet.
+    """Copy your public SSH key to every host and gateway that does not accept it yet.
 
     It is OpenSSH's ssh-copy-id, which asks for the password of each machine on the terminal;
     sparkfleet does not see it. Without a key in ~/.ssh, ssh-keygen makes one first.
@@ -82,12 +82,12 @@ def facts(options: HostOptions) -> int:
 
 @command("hosts.check", HOSTS, FORKS, OUTPUT, RECIPE)
 def check(options: HostOptions) -> int:
-    """Check every host as `cluster.up` does before it moves a byte; read-only, needs no recipe.
+    """Check every host as `cluster.up` does before it copies anything; read-only, needs no recipe.
 
     SSH, driver, GPU, engine and its group, ports, memory and what takes it, and what must be equal
-    on all hosts: one line a verdict, with its fix. Exits with 2 if a check refuses, with 4 if a
-    host does not answer. A recipe that is named, here or in the inventory, counts for memory and
-    engine. `links.verify` checks the links between the hosts.
+    on all hosts: one line for each verdict, with its fix. Exits with 2 if a check refuses, with 4
+    if a host does not answer. A recipe that is named, here or in the inventory, counts for memory
+    and engine. `links.verify` checks the links between the hosts.
 
       {task:hosts.check}
       {task:hosts.check} --host spark-02

@@ -20,14 +20,14 @@ WORDS = frozenset(["y", "yes", "n", "no", "on", "off", "true", "false", "null"])
 KEY_FILE = "api-key"
 IGNORED = ".gitignore"
 NOTES = {
-    "vllm_env": "clients send this key: the file is yours alone",
-    "ansible_user": "who you are there; a key must let you in",
+    "vllm_env": "clients send this key; only you can read the file",
+    "ansible_user": "the login user; it must accept your SSH key",
     "vllm_recipe": "what to serve when no --recipe is given",
     "link_topology": "how they are cabled, as found; checked before each start",
     "link_mtu": "bytes, as found; checked on every fabric interface",
 }
 CONFIG = f"""\
-# Settings of this project; every option of the command line is stronger.
+# Settings of this project; options on the command line override them.
 inventory: {INVENTORY}
 """
 TASKS = '''\

@@ -13,9 +13,9 @@ def init(options: InitOptions) -> int:
 
     Asks on a terminal for the Sparks and the model, shows host keys to compare and copies your SSH
     key where it is missing; then it connects, reads what the hosts are, and fills in cabling,
-    topology and MTU. It makes an API key for the endpoint, in a file that is yours alone. Without a
-    terminal, or with --yes, everything comes from the options. Nothing is changed on a host but the
-    keys that may log in. A file that exists is kept.
+    topology and MTU. It makes an API key for the endpoint, in a file that only you can read.
+    Without a terminal, or with --yes, everything comes from the options. The only change on a host
+    is your key in authorized_keys. A file that exists is kept.
 
       {task:init}
       {task:init} my-sparks --host nvidia@192.168.1.11 --host nvidia@192.168.1.12 --yes

@@ -82,13 +82,13 @@ def plan(options: AddressPlanOptions) -> int:
 
 @command("links.apply", HOSTS, FORKS, BECOME, CHECK, DIFF, VERBOSE, OUTPUT)
 def apply(options: AddressApplyOptions) -> int:
-    """Show the plan of links.plan, ask, and apply it; each host reverts by itself unless proven.
+    """Show the plan of links.plan, ask, and apply it; a host whose links fail reverts on its own.
 
     The change is tried first: it is kept only when each host answers at the address by which it is
     managed, and each peer on each rail with full-size frames. Otherwise, and where a host is lost,
     a timer on the host restores what was before. The network by which the hosts are reached is
-    never changed. A cluster that serves is named: with --yes it takes --while-serving too. A second
-    run changes nothing. Exits with 2 if the change was refused or not kept.
+    never changed. If a cluster is serving, it is named, and --yes also needs --while-serving. A
+    second run changes nothing. Exits with 2 if the change was refused or not kept.
 
       {task:links.apply} --check
       {task:links.apply} --ask-become-pass

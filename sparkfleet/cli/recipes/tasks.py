@@ -187,7 +187,7 @@ def add(options: AddOptions) -> int:
     },
 )
 def update(options: UpdateOptions) -> int:
-    """Show what changed at the source of a shelf, and take it if you confirm.
+    """Show what changed at the source of a shelf, and accept it if you confirm.
 
     {task:recipes.update} team --check
     """

@@ -50,8 +50,9 @@ def watch(options: WatchOptions) -> int:
 def bench(options: ServeBenchOptions) -> int:
     """Measure the speed of what is served, and compare it with published and expected figures.
 
-    One request alone, then several at once, from the head, so that the way from here does not
-    count. No prompt is sent twice. Exits with 2 under half of what the recipe's source published.
+    Sends one request, then several at once, from the head, so that your network does not count. No
+    prompt is sent twice. Exits with 2 if the speed is less than half of what the recipe's source
+    published.
 
       {task:serve.bench}
       {task:serve.bench} --requests 8 --context 16K --answer 256 --rounds 5

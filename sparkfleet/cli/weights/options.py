@@ -21,4 +21,4 @@ class PruneOptions(Options):
     name: str = option(
         "a model as weights.list shows it", default="", positional=True, value="MODEL"
     )
-    yes: bool = flag("remove it; without it the files are only shown")
+    yes: bool = flag("remove the model; without --yes, its files are only shown")

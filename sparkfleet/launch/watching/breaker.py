@@ -61,7 +61,7 @@ def decide_next_step(health: ClusterHealth, log: EventLog, *, busy: bool = False
     if busy:
         return Decision(step=Step.WAIT, reason=f"waiting for a run that holds the lock: {health}")
     if not _was_broken_before(since):
-        return Decision(step=Step.NOTHING, reason=f"seen once; the next look decides: {health}")
+        return Decision(step=Step.NOTHING, reason=f"seen once; the next check decides: {health}")
     return _break(health, _find_attempts(since), log.now)
 
 

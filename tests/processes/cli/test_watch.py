@@ -126,7 +126,7 @@ def test_a_dead_engine_is_relaunched_when_two_looks_agree(machine: Machine) -> N
     machine.kill_server()
     first = machine.run("cluster.watch", "--once")
     assert first.code == 2, first.output
-    assert "seen once; the next look decides: rank lost" in first.output
+    assert "seen once; the next check decides: rank lost" in first.output
     second = machine.run("cluster.watch", "--once")
     assert second.code == 0, second.output
     assert json.loads(record.read_text())["hash"] == before
@@ -149,7 +149,7 @@ def test_a_frozen_engine_is_relaunched(machine: Machine) -> None:
     frozen = machine.find_server()
     os.kill(frozen, signal.SIGSTOP)
     first = machine.run("cluster.watch", "--once")
-    assert "seen once; the next look decides: wedged" in first.output
+    assert "seen once; the next check decides: wedged" in first.output
     second = machine.run("cluster.watch", "--once")
     assert second.code == 0, second.output
     assert machine.find_server() != frozen
@@ -199,7 +199,7 @@ def test_a_watch_that_is_stopped_ends_well_whatever_it_saw(machine: Machine) -> 
     machine.kill_server()
     with machine.start("cluster.watch", "--every", "60") as child:
         assert child.stdout is not None
-        next(line for line in child.stdout if "seen once; the next look decides" in line)
+        next(line for line in child.stdout if "seen once; the next check decides" in line)
         child.send_signal(signal.SIGTERM)
         code, _ = child.read_rest()
     assert code == 0

@@ -220,7 +220,7 @@ def test_a_machine_that_takes_a_key_is_left_alone(
     server.authorized.add(_make_key(home))
     (home / "known_hosts").write_text(server.line)
     assert _authorize(home, server) == 0
-    assert "already takes one of your keys" in capsys.readouterr().out
+    assert "already accepts one of your keys" in capsys.readouterr().out
 
 
 def test_a_machine_whose_key_is_unknown_is_left_to_hosts_trust(
@@ -259,7 +259,7 @@ def test_a_key_is_copied_by_openssh_with_host_keys_checked(
         "nvidia@127.0.0.1",
     ]
     shown = capsys.readouterr().out
-    assert f"nvidia@127.0.0.1 does not take {home}/key.pub yet" in shown
+    assert f"nvidia@127.0.0.1 does not accept {home}/key.pub yet" in shown
     assert "to try the password again: sparkfleet hosts.authorize" in shown
 
 

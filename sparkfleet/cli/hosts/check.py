@@ -27,7 +27,7 @@ HostInspection = tuple[HostFacts, Survey, Verdict | None]
 
 
 def show_checks(options: Options) -> int:
-    """Print a line for each verdict and each host that did not answer; return the exit code."""
+    """Print what was found, and each host that did not answer; return the exit code."""
     with open_cluster(options) as session:
         context = session.context
         answers = session.pool.map(
@@ -45,7 +45,7 @@ def show_checks(options: Options) -> int:
             exit_code=code,
         )
     else:
-        print_host_verdicts(verdicts, answers.errors)
+        print_host_verdicts(verdicts, answers.errors, verbose=options.verbose)
         if len(context.cluster.hosts) > 1:
             print_lines(f"to check the links between them: {name_command('links.verify')}")
     return code

@@ -21,6 +21,7 @@ from sparkfleet.cli.options import (
     RECIPE,
     RUN,
     TAGS,
+    VERBOSE,
     join_limits,
 )
 from sparkfleet.cli.views.screen import print_lines
@@ -80,14 +81,15 @@ def facts(options: HostOptions) -> int:
     return show_facts(_merge_limits(options))
 
 
-@command("hosts.check", HOSTS, FORKS, OUTPUT, RECIPE)
+@command("hosts.check", HOSTS, FORKS, VERBOSE, OUTPUT, RECIPE)
 def check(options: HostOptions) -> int:
     """Check every host as `cluster.up` does before it copies anything; read-only, needs no recipe.
 
     SSH, driver, GPU, engine and its group, ports, memory and what takes it, and what must be equal
-    on all hosts: one line for each verdict, with its fix. Exits with 2 if a check refuses, with 4
-    if a host does not answer. A recipe that is named, here or in the inventory, counts for memory
-    and engine. `links.verify` checks the links between the hosts.
+    on all hosts: one line for each warning and error, with its fix; --verbose shows every check.
+    Exits with 2 if a check refuses, with 4 if a host does not answer. A recipe that is named, here
+    or in the inventory, counts for memory and engine. `links.verify` checks the links between the
+    hosts.
 
       {task:hosts.check}
       {task:hosts.check} --host spark-02

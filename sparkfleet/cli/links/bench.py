@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -15,6 +15,7 @@ from sparkfleet.cli.links.receipts import write_receipts
 from sparkfleet.cli.links.session import FabricSession, open_fabric_session
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.drawing_file import write_drawing
+from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.links import Samples
@@ -24,7 +25,7 @@ from sparkfleet.links.bandwidth.collective import (
 from sparkfleet.links.bandwidth.rates import schedule_all_pairs
 from sparkfleet.links.drawing import svg_plot
 from sparkfleet.links.reachability.counters import diff_counters, judge_counters
-from sparkfleet.model import Verdict
+from sparkfleet.model import Severity, Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,8 @@ def bench_links(options: LinkBenchOptions) -> int:
         print_document(**_build_rates_document(bench))
     else:
         print_rates(bench.samples, bench.collective)
+        if not (bench.collective or options.verbose):
+            print_lines(*explain_missing_collective(bench.verdicts))
         print_verdicts(create_console(), bench.verdicts, verbose=options.verbose)
     return compute_exit_code(refused=any(verdict.refuses for verdict in bench.verdicts))
 
@@ -70,6 +73,16 @@ def _measure_links(session: FabricSession, seconds: float, *, collective: bool) 
     return LinkBenchResult(
         verdicts=(*verdicts, *_check_counters(session)), samples=samples, collective=measured
     )
+
+
+def explain_missing_collective(verdicts: Iterable[Verdict]) -> Iterator[str]:
+    """Yield why no collective was run; the table shows such verdicts only with --verbose."""
+    reasons = (
+        f"{verdict.seen}; {verdict.fix}"
+        for verdict in verdicts
+        if verdict.check == "link.collective" and verdict.severity is Severity.INFO
+    )
+    yield from (f"collective: not measured: {reason}" for reason in dict.fromkeys(reasons))
 
 
 def _check_counters(session: FabricSession) -> Iterator[Verdict]:

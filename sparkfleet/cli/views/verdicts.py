@@ -15,15 +15,17 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.report.text import MARKS
 from sparkfleet.verdicts import merge_shared_warnings
 
+TO_CHANGE = (Severity.WARNING, Severity.ERROR)  # shown without --verbose
+
 
 def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bool) -> None:
-    """Print the verdicts that found something, all of them if `verbose`, and how many there are.
+    """Print warnings and errors, all verdicts if `verbose`, and how many there are.
 
-    Those that refuse come first.
+    Those that refuse come first. A warning that several hosts share is one row.
     """
     order = list(reversed(Severity))
     shown = sorted(
-        (entry for entry in verdicts if verbose or entry.severity is not Severity.OK),
+        _select_shown(verdicts, verbose=verbose),
         key=lambda entry: order.index(entry.severity),
     )
     if shown:
@@ -32,6 +34,12 @@ def print_verdicts(console: Console, verdicts: Sequence[Verdict], *, verbose: bo
             grid.add_row(*_format_cells(verdict))
         console.print(grid)
     console.print(_format_counts(verdicts), style="bold")
+
+
+def _select_shown(verdicts: Iterable[Verdict], *, verbose: bool) -> list[Verdict]:
+    """Return the verdicts to show: warnings and errors, or all; shared warnings as one."""
+    merged = merge_shared_warnings(verdicts)
+    return [entry for entry in merged if verbose or entry.severity in TO_CHANGE]
 
 
 def _format_cells(verdict: Verdict) -> list[str | Text]:
@@ -47,12 +55,14 @@ def print_verdict_lines(verdicts: Iterable[Verdict]) -> None:
         out.line(f"{verdict.severity}: {verdict}", MARKS[verdict.severity])
 
 
-def print_host_verdicts(verdicts: Sequence[Verdict], errors: Mapping[str, SparkfleetError]) -> None:
-    """Print a line for each verdict and each host that did not answer, then how many there are.
+def print_host_verdicts(
+    verdicts: Sequence[Verdict], errors: Mapping[str, SparkfleetError], *, verbose: bool = False
+) -> None:
+    """Print a line for each warning and error, and each host that did not answer, then the counts.
 
-    A warning that several hosts share is one line.
+    All verdicts if `verbose`. A warning that several hosts share is one line.
     """
-    print_verdict_lines(merge_shared_warnings(verdicts))
+    print_verdict_lines(_select_shown(verdicts, verbose=verbose))
     out = create_screen()
     for error in errors.values():
         out.line(f"error: {error}", MARKS[Severity.ERROR])

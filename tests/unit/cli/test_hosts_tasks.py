@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sparkfleet import command_name
 from sparkfleet.cli.context import NO_RECIPE, CommandContext
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.hosts.check import _check_hosts
@@ -25,6 +27,7 @@ from tests import gb10
 from tests.scenes import inventory
 from tests.surveys import make_survey
 
+ROOT = Path(__file__).parents[3]
 DENIED = "permission denied while trying to connect to the docker API"
 LOST = {"spark-2": UnreachableError("no route", host="spark-2")}
 
@@ -99,17 +102,41 @@ def test_a_host_without_any_facts_still_has_every_row() -> None:
     assert dict(format_facts(empty))["memory"] == ""
 
 
-def test_a_warning_that_hosts_share_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+def test_warnings_are_shown_once_for_all_hosts_and_passed_checks_only_if_verbose(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     hosts = tuple(inventory(("spark-1", "spark-2")).hosts.values())
     texts = {"expected": "one", "seen": "none"}
     verdicts = [
         build("host.x", host.name, "a kernel", **texts) for build in (warning, ok) for host in hosts
     ]
+    shared = "warning: spark-1, spark-2: a kernel: expected one, saw none"
+    count = "4 checks: 2 ok, 2 warning"
     print_host_verdicts(tuple(verdicts), {})
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:4] == [
-        "warning: spark-1, spark-2: a kernel: expected one, saw none",
+    assert capsys.readouterr().out.splitlines() == [shared, count]
+    print_host_verdicts(tuple(verdicts), {}, verbose=True)
+    assert capsys.readouterr().out.splitlines() == [
+        shared,
         "ok: spark-1: a kernel: expected one, saw none",
         "ok: spark-2: a kernel: expected one, saw none",
-        "4 checks: 2 ok, 2 warning",
+        count,
     ]
+
+
+def test_the_example_in_the_document_is_what_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(command_name._state, "program", "invoke")
+    found = inventory(("spark-01", "spark-02"), vllm_host="127.0.0.1")
+    cluster = Cluster(name="default", hosts=tuple(found.hosts.values()))
+    resolved = CommandContext(files=("i",), inventory=found, cluster=cluster, recipe=NO_RECIPE)
+    seen = {
+        name: (replace(facts, host=name), _survey(error), None)
+        for (name, error), facts in zip(
+            (("spark-01", ""), ("spark-02", DENIED)), _pair().values(), strict=True
+        )
+    }
+    answers = Answers(values=seen, errors={})
+    print_host_verdicts(_check_hosts(resolved, answers), {})
+    document = " ".join((ROOT / "docs/hosts.md").read_text().split())
+    assert " ".join(capsys.readouterr().out.split()) in document

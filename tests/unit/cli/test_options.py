@@ -51,7 +51,7 @@ OFFERED = {
     "gateway.logs": "follow! inventory* lines set*",
     "gateway.status": "inventory* output set*",
     "gateway.up": "check! diff! inventory* junit lock-wait output set* trace verbose!",
-    "hosts.check": "cluster forks host* inventory* limit* output recipe set*",
+    "hosts.check": "cluster forks host* inventory* limit* output recipe set* verbose!",
     "hosts.authorize": "cluster host* inventory* key limit* set*",
     "hosts.facts": "cluster forks host* inventory* limit* output set*",
     "hosts.prepare": (

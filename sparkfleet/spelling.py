@@ -7,6 +7,7 @@ from collections.abc import Iterable
 NEAR = 0.75  # difflib's ratio
 NEARER = 0.85
 FEW = 8
+MOST_MEANT = 5  # names of a question
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
@@ -34,17 +35,22 @@ def is_typing_slip(name: str, meant: str) -> bool:
     return swapped or (len(rest) <= 1 and len(expected) <= 1)
 
 
-def suggest_similar(name: str, candidates: Iterable[str], *, lister: str = "") -> str:
-    """Return a sentence with the names that hold `name`, the one closest to it, or all of them.
+def suggest_similar(
+    name: str, candidates: Iterable[str], *, kind: str = "known", lister: str = ""
+) -> str:
+    """Return a hint with the names that hold `name`, the one closest to it, or all of them.
 
-    Of more than a few all are named by the task `lister` only.
+    More than a few are a list after `kind`, such as ``tasks``; of more than a few all are named by
+    the task `lister` only.
     """
     names = sorted(candidates)
     if len(name) > 1 and (
         holding := [candidate for candidate in names if name.lower() in candidate.lower()]
     ):
+        if len(holding) > MOST_MEANT:
+            return f"{kind}: {', '.join(holding)}"
         return f"did you mean {' or '.join(map(repr, holding))}?"
-    hint = "known: " + ", ".join(names) if names else "there are none"
+    hint = f"{kind}: {', '.join(names)}" if names else "there are none"
     if lister and len(names) > FEW:
-        hint = f"to list them: {lister}"
+        hint = f"to list the {kind}: {lister}"
     return did_you_mean(name, names) or hint

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from invoke.parser.argument import Argument
 
+from sparkfleet.cli.task_help import find_option, list_options_of
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.command_name import expand_commands, name_command
 from sparkfleet.spelling import suggest_similar
@@ -45,7 +46,8 @@ ALIASES = {
 def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
     """Return the parser's `message` reworded, and what to type next, or ""."""
     if match := re.match(r"Flag <Argument: ([\w-]+)", message):
-        return f"--{match[1].replace('_', '-')} needs a value", ""
+        option = f"--{match[1].replace('_', '-')}"
+        return f"{option} needs a value", _suggest_value(option, argv)
     if match := re.match(r"'(.+)' did not receive", message):
         positional = [
             str(argument.name).upper()
@@ -59,14 +61,30 @@ def explain_parse_error(message: str, argv: Sequence[str]) -> tuple[str, str]:
         )
     if match := re.fullmatch(r"No idea what '(.+)' is!", message, re.DOTALL):
         return _explain_unknown(match[1], argv)
+    if match := re.fullmatch(r"Sub-collection '(.+)' not found!", message, re.DOTALL):
+        return f"group of tasks {match[1]!r} not found", suggest_similar(
+            match[1], {task.partition(".")[0] for task in namespace.task_names if "." in task}
+        )
     return message, ""
+
+
+def _suggest_value(option: str, argv: Sequence[str]) -> str:
+    """Return how `option` is typed, by the kind of its value in the last task that has it."""
+    for task in (part for part in reversed(argv) if part in namespace.task_names):
+        if found := find_option(list_options_of(namespace[task]), option):
+            choices = found.value.split("|")
+            if len(choices) > 1:
+                return f"its values: {', '.join(choices)}"
+            return f"type: {option} {found.value}"
+    return ""
 
 
 def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
     before = argv[: argv.index(word)] if word in argv else argv
     task = next((part for part in reversed(before) if part in namespace.task_names), None)
     if task is None:
-        return f"No idea what {word!r} is!", _suggest_before_tasks(word, argv)
+        kind = "option" if word.startswith("-") else "task"
+        return f"{kind} {word!r} not found", _suggest_before_tasks(word, argv)
     arguments = _map_arguments(task)
     typed = [part.partition("=")[0] for part in argv[argv.index(task) + 1 :]]
     options = [word, *(part for part in typed if part.startswith("--"))]
@@ -75,9 +93,9 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
         return f"{task} has no option {odd[0]}", _suggest_option(task, odd[0], option_names)
     for name, argument in arguments.items():
         if argument.kind is str and typed.count(name) > 1:
-            return f"{name} is given twice", ""
+            return f"{name} is given twice", "leave one out"
         if argument.kind is bool and f"{name}={word}" in argv:
-            return f"{name} takes no value (got {word!r})", ""
+            return f"{name} takes no value (got {word!r})", f"type: {name}"
     return (
         f"{task}: unexpected argument {word!r}",
         f"see its options: {name_command(task)} --help",
@@ -87,7 +105,8 @@ def _explain_unknown(word: str, argv: Sequence[str]) -> tuple[str, str]:
 def _suggest_before_tasks(word: str, argv: Sequence[str]) -> str:
     """Return what to type instead of an unknown word before all tasks."""
     if not word.startswith("-"):
-        return suggest_similar(word, [*namespace.task_names, HELP], lister=name_command("--list"))
+        names = [*namespace.task_names, HELP]
+        return suggest_similar(word, names, kind="tasks", lister=name_command("--list"))
     task = next((part for part in argv if part in namespace.task_names), None)
     late = task is not None and word in _map_arguments(task)
     return f"it comes after {task}" if late else suggest_similar(word, CORE)

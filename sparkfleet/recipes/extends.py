@@ -58,7 +58,10 @@ def _missing_error(name: str, path: Path, where: Where | None) -> RecipeError:
     if why := explain_unreadable_file(path):
         return RecipeError(f"{name!r} cannot be read: {why}", where=where)
     hint = suggest_similar(
-        Path(name).stem, list_data_files(FOLDER, ".yml"), lister="{task:recipes.list}"
+        Path(name).stem,
+        list_data_files(FOLDER, ".yml"),
+        kind="recipes",
+        lister="{task:recipes.list}",
     )
     kind = "file" if name.endswith(SUFFIXES) else "recipe"
     return RecipeError(f"{kind} {name!r} not found", where=where, hint=hint)

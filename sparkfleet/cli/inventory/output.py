@@ -13,7 +13,6 @@ from typing import Any
 
 from sparkfleet import inventory as inventories
 from sparkfleet.cli import defaults
-from sparkfleet.errors import UsageError
 from sparkfleet.model import Inventory
 from sparkfleet.report import screens
 
@@ -37,8 +36,6 @@ def format_host_variables(inventory: Inventory, name: str, explain: str | None) 
     """Return what `inventory.host` prints; raises InputError."""
     if explain is None:
         return json.dumps(inventories.dump_host_vars(inventory, name), indent=4, sort_keys=True)
-    if not explain:
-        raise UsageError("--explain needs a variable", hint="type: --explain vllm_port")
     return "\n".join(inventories.explain_host_variable(inventory, name, explain))
 
 

@@ -14,6 +14,7 @@ import pytest
 from sparkfleet import __version__
 from sparkfleet.cli import command, defaults
 from sparkfleet.cli.options import Options, parse_options
+from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import GateError, UnreachableError, UsageError
 from sparkfleet.model import Host, Value
 from sparkfleet.remote.pool import Answers
@@ -22,7 +23,8 @@ from tests.commandline import run_command
 CHECKOUT = Path(__file__).parents[3]
 PAIR = str(CHECKOUT / "inventories" / "pair.yml")
 TYPE_TP = "type: --tp 2"
-LISTED = "to list them: sparkfleet recipes.list"
+LISTED = "to list the recipes: sparkfleet recipes.list"
+LAB_TASKS = ", ".join(sorted(name for name in namespace.task_names if "lab" in name))
 MINIMAL = "sparks: {hosts: {one: {ansible_host: 127.0.0.1}}}\n"
 
 Call = Callable[..., subprocess.CompletedProcess[str]]
@@ -73,22 +75,39 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
 @pytest.mark.parametrize(
     ("words", "expected", "hint"),
     [
-        (["hlep"], "No idea what 'hlep' is!", "did you mean 'help'?"),
-        (["xyzzy"], "No idea what 'xyzzy' is!", "to list them: sparkfleet --list"),
+        (["hlep"], "task 'hlep' not found", "did you mean 'help'?"),
+        (["xyzzy"], "task 'xyzzy' not found", "to list the tasks: sparkfleet --list"),
         (
             ["down"],
-            "No idea what 'down' is!",
+            "task 'down' not found",
             "did you mean 'cluster.down' or 'gateway.down' or 'lab.down'?",
         ),
-        (["--lst"], "No idea what '--lst' is!", "did you mean '--list'?"),
-        (["--tp", "2", "cluster.up"], "No idea what '--tp' is!", "it comes after cluster.up"),
-        (["cluster.up", "--tp"], "--tp needs a value", ""),
-        (["cluster.down", "--limit"], "--limit needs a value", ""),
-        (["cluster.up", "--inventory", "--tp", "2"], "--inventory needs a value", ""),
-        (["cluster.up", "--lock-wait"], "--lock-wait needs a value", ""),
-        (["cluster.up", "--tp", "2", "--tp", "3"], "--tp is given twice", ""),
-        (["cluster.up", "--tp=2", "--tp=3"], "--tp is given twice", ""),
-        (["cluster.up", "--check=yes"], "--check takes no value (got 'yes')", ""),
+        (
+            ["recipes.s"],
+            "task 'recipes.s' not found",
+            "did you mean 'recipes.show' or 'recipes.suggest'?",
+        ),
+        (["lab"], "task 'lab' not found", f"tasks: {LAB_TASKS}"),
+        (["--lst"], "option '--lst' not found", "did you mean '--list'?"),
+        (["--tp", "2", "cluster.up"], "option '--tp' not found", "it comes after cluster.up"),
+        (["cluster.up", "--tp"], "--tp needs a value", "type: --tp N"),
+        (["cluster.down", "--limit"], "--limit needs a value", "type: --limit HOSTS"),
+        (
+            ["cluster.up", "--inventory", "--tp", "2"],
+            "--inventory needs a value",
+            "type: --inventory FILE",
+        ),
+        (["cluster.up", "--lock-wait"], "--lock-wait needs a value", "type: --lock-wait DURATION"),
+        (["cluster.up", "--output"], "--output needs a value", "its values: text, json"),
+        (
+            ["inventory.host", "a", "--explain"],
+            "--explain needs a value",
+            "type: --explain VARIABLE",
+        ),
+        (["cluster.up", "--recipe"], "--recipe needs a value", "type: --recipe RECIPE"),
+        (["cluster.up", "--tp", "2", "--tp", "3"], "--tp is given twice", "leave one out"),
+        (["cluster.up", "--tp=2", "--tp=3"], "--tp is given twice", "leave one out"),
+        (["cluster.up", "--check=yes"], "--check takes no value (got 'yes')", "type: --check"),
         (
             ["cluster.up", "more"],
             "cluster.up: unexpected argument 'more'",
@@ -175,7 +194,7 @@ def test_both_doors_say_the_same_and_end_alike(call: Call, words: list[str]) -> 
             "create it: mkdir -p none",
         ),
         (["links.show", "--svg", ".", "-i", PAIR], "--svg . is a folder", "name a file in it"),
-        (["--list", "nope"], "Sub-collection 'nope' not found!", ""),
+        (["--list", "clustr"], "group of tasks 'clustr' not found", "did you mean 'cluster'?"),
         (["cluster.up", "--recipe", ""], "--recipe is empty", "give it a value, or leave it out"),
         (["cluster.down", "--limit="], "--limit is empty", "give it a value, or leave it out"),
         (["doctor", ""], "--log is empty", "give it a value, or leave it out"),

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sparkfleet import facts, links
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.links.bench_view import print_rates
+from sparkfleet.cli.links.bench_view import print_missing_collective, print_rates
 from sparkfleet.cli.links.collective import measure_collective
 from sparkfleet.cli.links.options import LinkBenchOptions
 from sparkfleet.cli.links.receipts import write_receipts
 from sparkfleet.cli.links.session import FabricSession, open_fabric_session
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.drawing_file import write_drawing
-from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.links import Samples
@@ -25,7 +24,7 @@ from sparkfleet.links.bandwidth.collective import (
 from sparkfleet.links.bandwidth.rates import schedule_all_pairs
 from sparkfleet.links.drawing import svg_plot
 from sparkfleet.links.reachability.counters import diff_counters, judge_counters
-from sparkfleet.model import Severity, Verdict
+from sparkfleet.model import Verdict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +52,7 @@ def bench_links(options: LinkBenchOptions) -> int:
     else:
         print_rates(bench.samples, bench.collective)
         if not (bench.collective or options.verbose):
-            print_lines(*explain_missing_collective(bench.verdicts))
+            print_missing_collective(bench.verdicts)
         print_verdicts(create_console(), bench.verdicts, verbose=options.verbose)
     return compute_exit_code(refused=any(verdict.refuses for verdict in bench.verdicts))
 
@@ -73,16 +72,6 @@ def _measure_links(session: FabricSession, seconds: float, *, collective: bool) 
     return LinkBenchResult(
         verdicts=(*verdicts, *_check_counters(session)), samples=samples, collective=measured
     )
-
-
-def explain_missing_collective(verdicts: Iterable[Verdict]) -> Iterator[str]:
-    """Yield why no collective was run; the table shows such verdicts only with --verbose."""
-    reasons = (
-        f"{verdict.seen}; {verdict.fix}"
-        for verdict in verdicts
-        if verdict.check == "link.collective" and verdict.severity is Severity.INFO
-    )
-    yield from (f"collective: not measured: {reason}" for reason in dict.fromkeys(reasons))
 
 
 def _check_counters(session: FabricSession) -> Iterator[Verdict]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from rich.table import Table
 
+from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.links import Samples
 from sparkfleet.links.bandwidth.collective import (
     Collective,
 )
+from sparkfleet.model import Severity, Verdict
 
 
 def print_rates(samples: Samples, collective: Collective | None) -> None:
@@ -19,6 +21,16 @@ def print_rates(samples: Samples, collective: Collective | None) -> None:
     console.print(_build_rate_table(samples))
     if collective:
         console.print(_build_collective_table(collective))
+
+
+def print_missing_collective(verdicts: Iterable[Verdict]) -> None:
+    """Print why no collective was run; the table shows such verdicts only with --verbose."""
+    reasons = (
+        f"{verdict.seen}; {verdict.fix}"
+        for verdict in verdicts
+        if verdict.check == "link.collective" and verdict.severity is Severity.INFO
+    )
+    print_lines(*(f"collective: not measured: {reason}" for reason in dict.fromkeys(reasons)))
 
 
 def _build_rate_table(samples: Samples) -> Table:

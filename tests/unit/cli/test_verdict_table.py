@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from sparkfleet.cli.links.bench import explain_missing_collective
+from sparkfleet.cli.links.bench_view import print_missing_collective
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.verdicts import build_verdict, info, warning
@@ -49,12 +49,14 @@ def test_a_warning_that_hosts_share_is_one_row_and_counts_for_each() -> None:
     assert lines[-1] == "2 checks: 2 warning"
 
 
-def test_a_collective_that_was_not_run_is_explained_once() -> None:
+def test_a_collective_that_was_not_run_is_explained_once(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     texts = {
         "expected": "an engine whose Python has torch",
         "seen": "no torch",
         "fix": "install it",
     }
     verdicts = [info("link.collective", host, "all_gather", **texts) for host in ("a", "b")]
-    lines = list(explain_missing_collective([*verdicts, info("x", "a", "s", **TEXTS)]))
-    assert lines == ["collective: not measured: no torch; install it"]
+    print_missing_collective([*verdicts, info("x", "a", "s", **TEXTS)])
+    assert capsys.readouterr().out == "collective: not measured: no torch; install it\n"

@@ -18,6 +18,7 @@ from sparkfleet.values import parse_json
 from sparkfleet.yaml.encryption import ELSEWHERE
 from sparkfleet.yaml.nodes import Encrypted, Entry, List, Map, Node, Scalar, Unsafe
 from sparkfleet.yaml.source import Source, decode_source
+from sparkfleet.yaml.syntax import QUOTE_HINT, explain_syntax_error
 
 __all__ = ["List", "Map", "Node", "Scalar", "Unsafe", "load_yaml", "parse_yaml"]
 
@@ -34,9 +35,6 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
     yaml.SequenceNode: frozenset([TAG + "seq"]),
     yaml.MappingNode: frozenset([TAG + "map"]),
 }
-CUT_HINT = "the file ends inside a quoted string; is it complete?"
-ALIAS_HINT = 'quote a value that begins with *: "*.safetensors"'
-QUOTE_HINT = 'a value with {{ }}, ": " or " #" in it needs quotes: key: "{{ value }}"'
 
 
 def load_yaml(text: str | bytes, *, file: str, error: type[InputError] = InputError) -> Node:
@@ -64,7 +62,7 @@ def parse_yaml(
     try:
         tree = yaml.compose(source.text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as failure:
-        raise error.of([_build_syntax_problem(failure, source)]) from failure
+        raise error.of([explain_syntax_error(failure, source)]) from failure
     if tree is None:
         return Scalar(source=source, line=1, col=1, value=None)
     builder = _Builder(source, most_values, vault=vault)
@@ -77,24 +75,6 @@ def parse_yaml(
     if builder.problems:
         raise error.of(builder.problems)
     return node
-
-
-def _build_syntax_problem(failure: yaml.YAMLError, source: Source) -> Problem:
-    mark = getattr(failure, "problem_mark", None) or getattr(failure, "context_mark", None)
-    if mark is None:
-        return Problem(message=f"is not YAML: {failure}", where=Where(file=source.file))
-    where = source.where(mark.line + 1, mark.column + 1)
-    excerpt = where.excerpt or ""
-    if "\t" in excerpt[: mark.column + 1]:
-        return Problem(message="is indented with a tab", where=where, hint="use spaces")
-    parts = (getattr(failure, name, None) for name in ("context", "problem"))
-    message = ", ".join(part for part in parts if part)
-    hint = QUOTE_HINT if "{{" in excerpt or message.startswith("mapping values") else None
-    if message.startswith("while scanning an alias"):
-        hint = ALIAS_HINT
-    if message.endswith("found unexpected end of stream"):
-        hint = CUT_HINT
-    return Problem(message=message, where=where, hint=hint)
 
 
 def _is_json(text: str) -> bool:

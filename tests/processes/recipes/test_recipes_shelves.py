@@ -285,5 +285,5 @@ def test_a_damaged_record_cannot_lead_out_of_its_shelf(
     content["recipes"]["small"] = f"../../../../{work.name}/recipes/small.yaml"
     record.write_text(json.dumps(content))
     text = call("recipes.show", "team/small", code=5)
-    assert "shelf.json: is not the record of a shelf" in text
+    assert "shelf.json: the file is not the record of a shelf" in text
     assert os.fspath(tmp_path) not in text

@@ -380,7 +380,7 @@ def test_wrong_input_ends_with_5_and_says_what_to_type(
         ("sparks: 3\n", "group 'sparks' is an integer, not a mapping"),
         ("sparks: {hosts: {}}\n", "i: no hosts in the group `sparks`\n  add your machines to it"),
         ("[sparks\none\n", "i:1:1: host '[sparks': a range lacks its closing bracket ]"),
-        ("sparks: {\n", "i:2:1: while parsing"),
+        ("sparks: {\n", "i:2:1: invalid YAML: the file ends inside [ or {"),
     ],
 )
 def test_an_invalid_inventory_is_reported_with_its_place(

@@ -97,8 +97,8 @@ def test_every_duplicate_key_is_reported_with_the_line_of_the_first() -> None:
 @pytest.mark.parametrize(
     ("text", "where", "message"),
     [
-        ("a:\n\t- b\n", "f.yml:2:1", "is indented with a tab"),
-        ("a: b: c", "f.yml:1:5", "mapping values are not allowed in this context"),
+        ("a:\n\t- b\n", "f.yml:2:1", "invalid YAML: line indented with a tab"),
+        ("a: b: c", "f.yml:1:5", "invalid YAML: mapping values are not allowed"),
         ("a: {{ x }}", "f.yml:1:5", "a key must be text, not a list or a mapping"),
         ("a: !vault |\n  x\n", "f.yml:1:4", "ansible-vault encryption (!vault) is not supported"),
         ("$ANSIBLE_VAULT;1.1;AES256\n61\n", "f.yml:1:1", "is encrypted with ansible-vault"),
@@ -110,11 +110,11 @@ def test_every_duplicate_key_is_reported_with_the_line_of_the_first() -> None:
         ("a: !!set {x}", "f.yml:1:4", "the tag !!set is not supported"),
         ("a: &x [*x]", "f.yml:1:4", "this value contains itself through an alias"),
         ("[" * 101 + "]" * 101, "f.yml:1:101", "values are nested more than 100 deep"),
-        ("[" * 5000, "f.yml:1:1001", "while increasing flow level, exceeded maximum nesting depth"),
+        ("[" * 5000, "f.yml:1:1001", "invalid YAML: exceeded maximum nesting depth"),
         ("a: 2026-13-45", "f.yml:1:4", "'2026-13-45' is not a valid timestamp"),
         ("a: 0x" + "f" * 5000, "f.yml:1:4", "'0xffff"),
-        ("a: *nobody", "f.yml:1:4", "found undefined alias"),
-        ("a: 1\n---\nb: 1\n", "f.yml:2:1", "expected a single document in the stream"),
+        ("a: *nobody", "f.yml:1:4", "invalid YAML: found undefined alias 'nobody'"),
+        ("a: 1\n---\nb: 1\n", "f.yml:2:1", "invalid YAML: expected a single document"),
         ("a: 1\nb: {<<: 1}", "f.yml:2:9", "<< must be followed by an alias to a mapping"),
     ],
 )

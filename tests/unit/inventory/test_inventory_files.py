@@ -106,7 +106,7 @@ def test_a_problem_shows_the_line_a_caret_and_what_to_type(tmp_path: Path) -> No
         ),
         ("a: {hosts: {-oProxyCommand=x: }}", "1:13: '-oProxyCommand=x' is not a valid host name"),
         ("a: {hosts: {'x[1:70000]': }}", "1:13: host 'x[1:70000]': the range holds more than"),
-        ("sparks:\n\thosts:\n", "2:1: is indented with a tab"),
+        ("sparks:\n\thosts:\n", "2:1: invalid YAML: line indented with a tab"),
     ],
 )
 def test_a_yaml_file_of_another_shape_is_refused(text: str, expected: str, tmp_path: Path) -> None:
@@ -219,7 +219,7 @@ def test_a_bom_and_windows_line_ends_are_read(tmp_path: Path) -> None:
     [
         ("group_vars/sparks.yml", "[a, b]", "expected variables (got ['a', 'b'])"),
         ("group_vars/sparks.yml", "a: 1\na: 2\n", "duplicate key 'a', first set on line 1"),
-        ("group_vars/sparks/x.yml", "a: [", "did not find expected node content"),
+        ("group_vars/sparks/x.yml", "a: [", "the file ends inside [ or {"),
         (
             "group_vars/all.json",
             '{"link_mtu": "9000"}',
@@ -375,7 +375,7 @@ def test_encrypted_variables_of_sparks_are_refused(tmp_path: Path) -> None:
 
 def test_other_mistakes_in_variables_of_other_groups_are_still_reported(tmp_path: Path) -> None:
     hosts = _write_estate(tmp_path, {"group_vars/web.yml": "a: ["})
-    assert "did not find expected node content" in _refused(hosts)[0]
+    assert "the file ends inside [ or {" in _refused(hosts)[0]
 
 
 SOPS = "token: ENC[AES256_GCM,data:qk,iv:a=,tag:b=,type:str]\nsops:\n  version: 3.9.0\n"

@@ -203,7 +203,11 @@ def test_a_program_of_an_image_is_not_exported(call: Call) -> None:
     [
         ("note.txt", "just text\n", ["expected a mapping", "expected a recipe of eugr, sparkrun"]),
         ("empty.yaml", "", ["the recipe is empty", "expected a recipe of eugr, sparkrun"]),
-        ("cut.yaml", 'name: "x\n', ["cut.yaml:2:1", "is it complete?"]),
+        (
+            "cut.yaml",
+            'name: "x\n',
+            ["cut.yaml:1:7: invalid YAML: unclosed quote", "is the file complete?"],
+        ),
         ("https://example.invalid/a/b", None, ["recipes.add https://example.invalid/a/b"]),
         ("none.yaml", None, ["none.yaml is not a file or a folder"]),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from sparkfleet.command_name import expand_commands
 from sparkfleet.fit.cost_model import PUBLISHED, CostModel
 from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.memory import Fit, FitAnswer, NodeMemory, evaluate_nodes
@@ -15,7 +16,7 @@ from sparkfleet.fit.speed import predict_decode_rate
 
 SIZES = (1, 2, 4, 8)
 WORTH = 1.5  # from here two Sparks for one stream are worth more than a second copy
-COPIES = "cluster.up --dp 2"
+COPIES = "{task:cluster.up} --dp 2"
 HOLDS = (FitAnswer.FITS, FitAnswer.CLOSE)
 
 
@@ -43,7 +44,8 @@ def recommend_topology(
     if alone.answer is FitAnswer.NOT or allowed[0] > 1:
         return _recommend_larger_size(fits)
     if len(allowed) == 1:
-        reason = f"the recipe is for one Spark; a second one can serve its own copy: {COPIES}"
+        copies = expand_commands(COPIES)
+        reason = f"the recipe is for one Spark; a second one can serve its own copy: {copies}"
         return Recommendation(choice="solo", reasons=(_describe_fit(alone), reason))
     if (two := fits[allowed[1]]).answer not in HOLDS:
         return Recommendation(
@@ -98,7 +100,7 @@ def _compare_with_copies(
     both = f"one stream at TP=2 is {gain:.2f} times as fast as on one Spark"
     copies = (
         "a second Spark with its own copy serves twice as many requests, each as fast as on one "
-        f"Spark: {COPIES}"
+        f"Spark: {expand_commands(COPIES)}"
     )
     if gain >= WORTH:
         return Recommendation(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparkfleet.command_name import name_command
 from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind, EventLog
 
@@ -56,7 +57,8 @@ def decide_next_step(health: ClusterHealth, log: EventLog, *, busy: bool = False
     if not (health.should_relaunch or _is_left_stopped(health, since)):
         return Decision(step=Step.NOTHING, reason=str(health))
     if _find_last(since, (EventKind.GAVE_UP,)):
-        reason = "the watcher gave up; start the cluster again with cluster.up"
+        start = name_command("cluster.up")
+        reason = f"the watcher gave up; start the cluster again: {start}"
         return Decision(step=Step.NOTHING, reason=reason)
     if busy:
         return Decision(step=Step.WAIT, reason=f"waiting for a run that holds the lock: {health}")

@@ -236,6 +236,7 @@ def test_advice_is_one_spark_where_tensor_parallelism_gains_little() -> None:
     )
     assert found.choice == "solo"
     assert "times as fast" in found.reasons[1]
+    assert "as fast as on one Spark: sparkfleet cluster.up --dp 2; " in found.reasons[1]
 
 
 def test_advice_is_tensor_parallel_for_a_dense_model() -> None:
@@ -248,6 +249,7 @@ def test_advice_keeps_to_what_the_recipe_allows() -> None:
         model("gemma-4-31b-it"), ServeOptions(length=4096, util=0.85), (IDLE,), allowed=(1,)
     )
     assert found.choice == "solo"
+    assert found.reasons[1].endswith("serve its own copy: sparkfleet cluster.up --dp 2")
 
 
 def test_advice_is_as_many_sparks_as_it_takes() -> None:

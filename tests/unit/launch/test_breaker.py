@@ -108,7 +108,9 @@ def test_it_gives_up_after_three_relaunches_in_six_hours() -> None:
 def test_once_it_gave_up_only_a_person_starts_it_again() -> None:
     events = (STARTED, *relaunched(NOW, NOW, NOW), event(EventKind.GAVE_UP, NOW), SEEN_LOST)
     later = NOW + 100 * WINDOW
-    assert decide(LOST, *events, now=later).step is Step.NOTHING
+    decision = decide(LOST, *events, now=later)
+    assert decision.step is Step.NOTHING
+    assert decision.reason.endswith("start the cluster again: sparkfleet cluster.up")
     person = (event(EventKind.STARTED, later), SEEN_LOST)
     assert decide(LOST, *events, *person, now=later).step is Step.RELAUNCH
 

@@ -11,6 +11,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.quantities import format_size
 from sparkfleet.unreadable_files import refuse_endless_file
 
+LOG_HINT = "pass a log, a folder of logs, or - for standard input"
 RUN_LOG = "run.log"  # the run's own log, next to HOST-ROLE.log of each host
 INTERRUPTED = "interrupted-"  # prefix of a log that an interrupted run left
 _MOST = 256 * 1024 * 1024  # bytes of a log
@@ -51,9 +52,7 @@ def load_log_bundle(path: Path) -> LogBundle:
     if path.name == RUN_LOG:
         path = path.parent
     if not path.exists():
-        raise UsageError(
-            f"{path} does not exist", hint="pass a log, a folder of logs, or - for standard input"
-        )
+        raise UsageError(f"{path} not found", hint=LOG_HINT)
     try:
         if not path.is_dir():
             return LogBundle(

@@ -12,7 +12,14 @@ from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
 from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.doctor.diagnosis import Diagnosis, FirstError, diagnose_logs
-from sparkfleet.doctor.logs import RUN_LOG, LogBundle, LogFile, load_log_bundle, read_log_stream
+from sparkfleet.doctor.logs import (
+    LOG_HINT,
+    RUN_LOG,
+    LogBundle,
+    LogFile,
+    load_log_bundle,
+    read_log_stream,
+)
 from sparkfleet.doctor.matcher import LogFinding
 from sparkfleet.doctor.run_log import has_failed
 from sparkfleet.doctor.signatures import FailureRole
@@ -39,6 +46,8 @@ def show_diagnosis(target: str | None, options: Options) -> int:
         path = find_diagnosed_run(target)
         place = format_path(path)
         case = load_log_bundle(path)
+        if not (case.logs or case.account):
+            raise UsageError(f"{place}: no logs found", hint=LOG_HINT)
     diagnosis = diagnose_logs(case)
     if options.json:
         print_document(**_build_diagnosis_document(place, case, diagnosis))

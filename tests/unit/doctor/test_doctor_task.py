@@ -145,14 +145,24 @@ def test_an_unknown_failure_is_shown_by_the_first_error_of_each_host(
     ]
 
 
-def test_a_folder_without_a_log_and_a_run_that_went_well_have_no_failure(
-    ask: Ask, tmp_path: Path, runs: Path
+def test_a_run_that_went_well_has_no_failure(ask: Ask, runs: Path) -> None:
+    done = ask(str(runs / "3-good"))
+    assert done.stdout.splitlines()[1:] == ["0 logs read: no known failure and no errors"]
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "message"), [("empty", "{}: no logs found"), ("none", "{} not found")]
+)
+def test_a_folder_without_a_log_is_refused(
+    ask: Ask, tmp_path: Path, name: str, message: str
 ) -> None:
     (tmp_path / "empty").mkdir()
-    for folder in (tmp_path / "empty", runs / "3-good"):
-        done = ask(str(folder))
-        assert done.stdout.splitlines()[1:] == ["0 logs read: no known failure and no errors"]
-        assert done.returncode == 0
+    path = tmp_path / name
+    done = ask(str(path))
+    hint = "pass a log, a folder of logs, or - for standard input"
+    assert done.stderr == f"{message.format(path)}\n  {hint}\n"
+    assert (done.returncode, done.stdout) == (5, "")
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in OUTPUTS.glob("*good*.log")))

@@ -34,7 +34,7 @@ def collect_answers(options: InitOptions, *, asks: bool) -> ProjectAnswers:
     """Return the answers; raises UsageError for one that is missing, and RecipeError."""
     if options.discover:
         announced = find_announced()
-        print_lines("announced by mDNS:" if announced else "no machine announces SSH by mDNS")
+        print_lines("announced over mDNS:" if announced else "no machine announces SSH over mDNS")
         print_lines(*(f"  {each}" for each in announced))
     machines = options.host or (_ask_machines() if asks else ())
     if not machines:

@@ -1,4 +1,4 @@
-"""Machines that announce SSH by mDNS on this network: shown, never connected to."""
+"""Machines that announce SSH over mDNS on this network: shown, never connected to."""
 
 from __future__ import annotations
 

@@ -129,7 +129,7 @@ def _examine_wires(
     found = Findings(
         common={"link_topology": str(topology if len(hosts) > 2 else Topology.DIRECT)},
         by_host=by_host,
-        lines=(*lines, *(f"one wire: {group}" for group in groups)),
+        lines=(*lines, *(f"same {'switch' if shared else 'cable'}: {group}" for group in groups)),
         addressed=False,
     )
     if len(hosts) > 2:

@@ -113,7 +113,7 @@ def read_message(message: bytes, records: Records) -> None:
             _add_record(records, name, kind, (message, at, length))
             at += length
     except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ValueError(f"no valid message of DNS: {error}") from error
+        raise ValueError(f"invalid DNS message: {error}") from error
 
 
 def _add_record(records: Records, name: str, kind: int, data: tuple[bytes, int, int]) -> None:
@@ -147,4 +147,4 @@ def _read_name(message: bytes, at: int) -> tuple[str, int]:
             break
         labels.append(message[at + 1 : at + 1 + length].decode())
         at += 1 + length
-    raise ValueError("a name of DNS without an end, or too long")
+    raise ValueError("DNS name too long or unterminated")

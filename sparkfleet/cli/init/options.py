@@ -74,7 +74,7 @@ class InitOptions(Options):
         value="FINGERPRINT",
     )
     discover: bool = flag(
-        "show machines that announce SSH by mDNS, and add the Sparks on the cables of the first; "
+        "show machines that announce SSH over mDNS, and add the Sparks on the cables of the first; "
         "scans nothing"
     )
     api_key: bool = flag("create an API key for the endpoint, in the file api-key", default=True)

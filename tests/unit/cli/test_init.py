@@ -274,6 +274,7 @@ def test_rails_without_addresses_are_matched_by_who_answers_on_their_wires() -> 
     cables = findings.by_host["spark-1"]["link_cables"]
     assert len(cables) == 2
     assert all(end.startswith("spark-2:") for end in cables.values())
+    assert "same cable: spark-1 enp1s0f1np1, spark-2 enp1s0f1np1" in findings.lines
 
 
 def _read_two_cables() -> dict[str, HostReading]:

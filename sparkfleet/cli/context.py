@@ -127,9 +127,10 @@ def _trim_cluster(cluster: Cluster, options: Options, recipe: Recipe, *, sized: 
     check_tp(options.tp, recipe, pp=options.pp)
     nodes = options.nodes
     if nodes > len(cluster.hosts):
-        size = "tp x pp x dp" if options.dp > 1 else "tp x pp"
+        sizes = {"tp": options.tp, "pp": options.pp, "dp": options.dp}
+        typed = " ".join(f"--{name} {size}" for name, size in sizes.items() if size > 1)
         raise UsageError(
-            f"{size} = {nodes} needs {nodes} Sparks, but cluster {cluster.name} has "
+            f"{typed} needs {nodes} Sparks, but cluster {cluster.name!r} has "
             f"{len(cluster.hosts)}: {', '.join(host.name for host in cluster.hosts)}",
             hint="add hosts to the group `sparks`, or reduce --tp, --pp or --dp, or use --solo",
         )

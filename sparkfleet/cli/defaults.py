@@ -35,7 +35,7 @@ def find_inventory_files(given: Sequence[str]) -> list[str]:
     if OWN_INVENTORY.exists():
         return [str(OWN_INVENTORY)]
     raise UsageError(
-        "no inventory: none was given" + _mention_ansible_config(),
+        "no inventory was given" + _mention_ansible_config(),
         hint=f"create {OWN_INVENTORY}: {{task:init}}; or pass one with --inventory FILE; "
         f"{_LAB_HINT[LAB_INVENTORY.exists()]}",
     )
@@ -109,7 +109,7 @@ def choose_recipe_name(given: str | None, host: Host) -> str:
     name = given or host.get("vllm_recipe")
     if not name:
         raise UsageError(
-            "no recipe: none was given, and the inventory does not set vllm_recipe",
+            "no recipe was given, and the inventory does not set vllm_recipe",
             hint="pass one with --recipe NAME, or a model with --recipe ORG/MODEL; "
             "{task:recipes.list} shows the recipes",
         )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from sparkfleet.errors import UsageError
+from sparkfleet.errors import UsageError, quote_value
 from sparkfleet.resources import expand_home
 from sparkfleet.variables.secret import is_file, is_secret
 from sparkfleet.yaml import positions, source
@@ -27,7 +28,7 @@ def parse_variables(items: Iterable[str]) -> dict[str, Any]:
         name, equals, value = item.partition("=")
         if not equals or not name.isidentifier():
             raise UsageError(
-                f"invalid --set {item!r}: expected NAME=VALUE",
+                f"--set: expected NAME=VALUE (got {quote_value(item)})",
                 hint="type: --set vllm_port=8001, --set @FILE or --set '{vllm_port: 8001}'",
             )
         variables[name] = positions.load_yaml(value, file=f"--set {name}", error=UsageError).data
@@ -59,6 +60,8 @@ def _parse_mapping(item: str) -> dict[str, Any]:
     """Return the variables of ``@FILE`` or of a mapping."""
     if item.startswith("@"):
         file = str(expand_home(item[1:]))
+        if not os.path.lexists(file):
+            raise UsageError(f"--set {item}: not found", hint="type: --set @FILE")
         tree = positions.parse_yaml(
             source.read_source_file(file, error=UsageError), error=UsageError
         )
@@ -67,7 +70,7 @@ def _parse_mapping(item: str) -> dict[str, Any]:
     data: Any = tree.data
     if not isinstance(data, dict) or not all(map(_is_name, data)):
         raise UsageError(
-            f"invalid --set {item!r}: expected a mapping of names to values",
+            f"--set: expected a mapping of names to values (got {quote_value(item)})",
             where=tree.where,
             hint="type: --set @vars.yml, or --set '{vllm_port: 8001}'",
         )

@@ -13,7 +13,7 @@ from sparkfleet.errors import InventoryError
 from sparkfleet.garbage_collection import pause_garbage_collection
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.model import Group, Inventory, Value
-from sparkfleet.spelling import did_you_mean
+from sparkfleet.spelling import did_you_mean, suggest_similar
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.secret import (
     PASSWORDS,
@@ -93,7 +93,8 @@ def dump_host_vars(inventory: Inventory, name: str) -> dict[str, Any]:
     Of a password, only how it is found is shown. Raises InventoryError for an unknown host.
     """
     if name not in inventory.hosts:
-        raise InventoryError(f"host {name!r} not found", hint=did_you_mean(name, inventory.hosts))
+        hint = suggest_similar(name, inventory.hosts, kind="hosts", lister="{task:inventory.graph}")
+        raise InventoryError(f"host {name!r} not found", hint=hint)
     return {
         variable: _mask_variable(variable, value.data if value.raw is None else value.raw)
         for variable, value in inventory.hosts[name].vars.items()

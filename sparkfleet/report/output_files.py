@@ -26,8 +26,10 @@ def check_output_file(path: Path, option: str = "") -> None:
     if path.is_dir():
         raise UsageError(f"{name} is a folder", hint="name a file in it")
     if not path.parent.is_dir():
+        if os.path.lexists(path.parent):
+            raise UsageError(f"{path.parent} is not a folder", hint="name another file")
         hint = f"create it: mkdir -p {path.parent}"
-        raise UsageError(f"{path.parent} is not a folder", hint=hint)
+        raise UsageError(f"folder {path.parent} not found", hint=hint)
     try:
         _check_place(path)
     except OSError as error:

@@ -43,16 +43,23 @@ class Source:
 
 
 def read_source_file(
-    path: str | Path, *, error: type[InputError] = InputError, html: bool = False
+    path: str | Path,
+    *,
+    error: type[InputError] = InputError,
+    html: bool = False,
+    missing: str | None = None,
 ) -> Source:
     """Return the text of the file at `path`; raises `error` where it cannot be read as text.
 
-    With `html` it may be a page of HTML, as a template can be.
+    With `html` it may be a page of HTML, as a template can be. `missing` is the hint for a file
+    that is not there.
     """
     try:
         refuse_endless_file(Path(path))
         with Path(path).open("rb") as file:
             content = file.read(MAX_BYTES + 1)
+    except FileNotFoundError as failure:
+        raise error("not found", where=Where(file=str(path)), hint=missing) from failure
     except (OSError, ValueError) as failure:
         reason = getattr(failure, "strerror", None) or failure
         raise error(f"cannot be read: {reason}", where=Where(file=str(path))) from failure

@@ -89,7 +89,7 @@ def test_ray_starts_both_copies_from_one_command(cluster: Cluster) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("--dp", "3"), "tp x pp x dp = 3 needs 3 Sparks"),
+        (("--dp", "3"), "--dp 3 needs 3 Sparks"),
         (("--dp", "0"), "--dp"),
         (("--solo", "--dp", "2"), "--solo cannot be combined"),
         (

@@ -47,7 +47,11 @@ def parse_machine(text: str) -> Machine:
 
 def parse_machines(_name: str, items: Iterable[str]) -> tuple[Machine, ...]:
     """Return the machines of --host; raises UsageError."""
-    return tuple(parse_machine(text) for text in items)
+    try:
+        return tuple(parse_machine(text) for text in items)
+    except UsageError as error:
+        hint = "type: --host nvidia@192.168.1.11"
+        raise UsageError(f"--host: {error.message}", hint=hint) from error
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

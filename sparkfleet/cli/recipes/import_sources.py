@@ -67,9 +67,7 @@ def _find_files(options: ImportOptions) -> list[Path]:
     if is_existing_file(source):
         return [source]
     if not is_existing_folder(source):
-        raise UsageError(
-            f"{options.source} is not a file or a folder", hint=_advise(options.source)
-        )
+        raise UsageError(f"{options.source} not found", hint=_advise(options.source))
     if options.name:
         raise UsageError("--name is for a single recipe", hint="name a file, or leave --name out")
     return [

@@ -51,7 +51,10 @@ def write_recipe(options: NewOptions) -> int:
     name = options.model.rpartition("/")[2].lower()
     path = options.out or Path(FOLDER) / f"{name}.yml"
     if path.suffix not in (".yml", ".yaml"):
-        raise UsageError(f"--out {path}: a recipe file must end in .yml", hint=f"--out {path}.yml")
+        raise UsageError(
+            f"--out {path}: a recipe file must end in .yml",
+            hint=f"type: --out {path.parent / (path.stem or 'recipe')}.yml",
+        )
     if path.exists() or path.is_symlink():
         raise UsageError(
             f"{format_path(path)} already exists",

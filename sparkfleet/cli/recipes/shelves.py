@@ -112,8 +112,7 @@ def _find_shelf(name: str) -> Shelf:
     shelf = load_shelf(name)
     if shelf is None:
         names = ", ".join(each.name for each in list_shelves())
-        hint = f"known: {names}" if names else f"type: {name_command('recipes.add')} SOURCE"
-        raise UsageError(f"shelf {name!r} not found", hint=hint)
+        raise UsageError(f"shelf {name!r} not found", hint=f"shelves: {names or 'none'}")
     return shelf
 
 

@@ -57,7 +57,7 @@ def show_findings(options: ValidateOptions) -> int:
     """Print what the rules find in the recipes; return 5 if one would be refused."""
     if options.vllm and parse_version(options.vllm) is None:
         raise UsageError(
-            f"invalid --vllm {options.vllm!r}: expected a version", hint="type: --vllm 0.21.0"
+            f"--vllm: expected a version (got {options.vllm!r})", hint="type: --vllm 0.21.0"
         )
     reports = [_check_recipe(name, options) for name in _expand_recipe_names(options.names)]
     if not reports:

@@ -17,6 +17,7 @@ from sparkfleet.yaml.source import Source
 
 FILE = re.compile(r"/|\.(ya?ml|json|ini)$")  # what no host's name looks like
 AGAIN = "pass each file with its own --inventory"
+MISSING = "create an inventory: {task:init}; or pass another file: --inventory FILE"
 YAML_SUFFIXES = ("", ".yml", ".yaml", ".json")
 IGNORED = re.compile(  # what Ansible passes over in a folder
     r"^\.|^(host_vars|group_vars|vars_plugins)$|~$|\.(pyc|pyo|swp|bak|rpm|md|txt|rst|orig|cfg|retry)$"
@@ -32,7 +33,7 @@ def read_source(name: str, tree: InventoryTree) -> Path | None:
     if is_existing_folder(path):
         _read_folder(path, tree)
         return path
-    _read_file(path, tree)
+    _read_file(path, tree, missing=MISSING)
     return path.parent
 
 
@@ -56,14 +57,15 @@ def _read_folder(folder: Path, tree: InventoryTree) -> None:
             _read_file(path, tree)
 
 
-def _read_file(path: Path, tree: InventoryTree) -> None:
+def _read_file(path: Path, tree: InventoryTree, *, missing: str | None = None) -> None:
     where = Where(file=str(path))
     tree.origin = {
         "inventory_file": Value(data=os.path.abspath(path), where=where),  # noqa: PTH100 - links stay
         "inventory_dir": Value(data=os.path.abspath(path.parent), where=where),  # noqa: PTH100 - links stay
     }
     try:
-        _read_text(path.suffix, source.read_source_file(path, error=InventoryError), tree)
+        text = source.read_source_file(path, error=InventoryError, missing=missing)
+        _read_text(path.suffix, text, tree)
     except InventoryError as failure:
         tree.problems += failure.problems
 

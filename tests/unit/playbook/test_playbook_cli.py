@@ -187,7 +187,7 @@ def test_a_recipe_says_why_it_is_for_no_more(project: Path) -> None:
 
 def test_tp_times_pp_hosts_must_be_there(project: Path) -> None:
     (project / "any.yml").write_text("vllm_model: m\n")
-    with pytest.raises(InputError, match=r"tp x pp = 6 needs 6 Sparks, but .* has 3: spark-01, "):
+    with pytest.raises(InputError, match=r"--tp 2 --pp 3 needs 6 Sparks, but .* has 3: spark-01, "):
         _run(project, "[{cluster_up: }]", recipe="any.yml", list_tasks=True, tp="2", pp="3")
 
 

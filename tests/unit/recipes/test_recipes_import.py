@@ -135,7 +135,7 @@ def test_a_recipe_of_nvidia_is_named_by_model_and_hardware(call: Call, tmp_path:
     ("words", "part"),
     [
         (["recipes.import"], "recipes.import needs SOURCE"),
-        (["recipes.import", "none.yaml"], "none.yaml is not a file or a folder"),
+        (["recipes.import", "none.yaml"], "none.yaml not found"),
         (["recipes.import", "."], "no recipes in ."),
         (["recipes.import", "mine.yml"], "is not a recipe of eugr, sparkrun"),
         (["recipes.export", "gpt-oss-20b", "--to", "nvidia"], "one of eugr, sparkrun"),
@@ -209,7 +209,7 @@ def test_a_program_of_an_image_is_not_exported(call: Call) -> None:
             ["cut.yaml:1:7: invalid YAML: unclosed quote", "is the file complete?"],
         ),
         ("https://example.invalid/a/b", None, ["recipes.add https://example.invalid/a/b"]),
-        ("none.yaml", None, ["none.yaml is not a file or a folder"]),
+        ("none.yaml", None, ["none.yaml not found"]),
     ],
 )
 def test_what_cannot_be_imported_says_what_can(

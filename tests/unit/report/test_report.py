@@ -160,8 +160,15 @@ def test_junit_reports_a_run_that_never_began(tmp_path: Path) -> None:
     assert "p.yml:3:1" in str(error.text)
 
 
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"/file is not a folder") as refusal:
+        JunitReporter(tmp_path / "file" / "r.xml")
+    assert refusal.value.hint == "name another file"
+
+
 def test_junit_needs_a_file_that_can_be_written_before_the_run(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="none is not a folder"):
+    with pytest.raises(UsageError, match=r"folder .*none not found"):
         JunitReporter(tmp_path / "none" / "r.xml")
 
 

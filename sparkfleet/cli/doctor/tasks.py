@@ -37,7 +37,7 @@ def doctor(options: DoctorOptions) -> int:
     folder with those of several hosts, or - for standard input. Every cause comes with its host,
     the line that shows it, what to do, and where it was reported; read the first cause first. Where
     no signature matches the failure, it says so and shows each host's first error. Exits with 0
-    whatever it finds, with 5 if the log cannot be read.
+    whatever it finds, with 5 if there is no log to read.
 
       {task:doctor}
       {task:doctor} ~/.local/state/sparkfleet/runs/20261128-054105-32029

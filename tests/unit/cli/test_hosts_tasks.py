@@ -12,7 +12,7 @@ import pytest
 from sparkfleet import command_name
 from sparkfleet.cli.context import NO_RECIPE, CommandContext
 from sparkfleet.cli.exit_codes import compute_exit_code
-from sparkfleet.cli.hosts.check import _check_hosts
+from sparkfleet.cli.hosts.check import HostInspection, _check_hosts
 from sparkfleet.cli.hosts.facts import format_facts
 from sparkfleet.cli.views.verdicts import print_host_verdicts
 from sparkfleet.errors import CommandError, UnreachableError
@@ -130,7 +130,7 @@ def test_the_example_in_the_document_is_what_is_printed(
     found = inventory(("spark-01", "spark-02"), vllm_host="127.0.0.1")
     cluster = Cluster(name="default", hosts=tuple(found.hosts.values()))
     resolved = CommandContext(files=("i",), inventory=found, cluster=cluster, recipe=NO_RECIPE)
-    seen = {
+    seen: dict[str, HostInspection] = {
         name: (replace(facts, host=name), _survey(error), None)
         for (name, error), facts in zip(
             (("spark-01", ""), ("spark-02", DENIED)), _pair().values(), strict=True

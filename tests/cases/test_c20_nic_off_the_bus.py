@@ -49,7 +49,7 @@ def test_mixed_firmware_is_a_warning() -> None:
     (verdict,) = Cluster(head, peer).found("host.firmware")
     assert verdict.severity is Severity.WARNING
     assert (verdict.expected, verdict.seen) == ("28.45.4028, as on spark-1", "28.47.1088")
-    assert "nothing is installed or flashed" in verdict.fix
+    assert "installs and flashes nothing" in verdict.fix
 
 
 def test_an_installed_updater_is_a_warning() -> None:

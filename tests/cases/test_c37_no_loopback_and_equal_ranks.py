@@ -33,7 +33,7 @@ def test_a_variable_on_one_rank_only_is_a_warning() -> None:
     assert (verdict.host, verdict.seen, verdict.expected) == (
         "spark-2",
         "1",
-        "unset, as on spark-1",
+        "no value, as on spark-1",
     )
     assert verdict.severity is Severity.WARNING
 

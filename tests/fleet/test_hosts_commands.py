@@ -105,7 +105,9 @@ def test_a_port_that_is_held_refuses() -> None:
     fleet.run_on("spark-01", ["kill", pid])
     assert done.returncode == 2
     (refused,) = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
-    assert refused.startswith("error: spark-01: port 8000 (vllm_port): expected free, saw held by")
+    assert refused.startswith(
+        "error: spark-01: port 8000 (vllm_port): expected a free port, saw it held by"
+    )
 
 
 @pytest.mark.usefixtures("lab")

@@ -112,7 +112,7 @@ def test_verify_leaves_the_ports_of_the_executor_to_a_run_in_progress(lab: LabFl
     assert "is locked on spark-01, spark-02" in lines[1]
     assert code == 0
     (left,) = [one for one in content["verdicts"] if one["check"] == "link.ports"]
-    assert "not tried: a run is in progress on cluster default" in left["seen"]
+    assert "no attempt: a run is in progress on cluster default" in left["seen"]
     again = _json("links.verify")[1]["verdicts"]
     assert not [one for one in again if one["check"] == "link.ports"]
 

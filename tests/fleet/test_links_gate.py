@@ -459,7 +459,7 @@ def test_cables_in_each_others_cage_are_known_by_where_they_end(
         fleet.set_fault("spark-01", "swapped-cages", clear=True)
         assert {check for check, _, _ in gate.said()} == {"link.misplugged"}
         found = next(x for x in gate.verdicts if x.subject == f"{PEER_RAIL} 10.78.1.1")
-        assert found.seen == f"it ends at {end}"
+        assert found.seen == f"its end at {end}"
         assert _gate(lab, link_interfaces=every).said() == set()
     finally:
         fleet.remove_fleet()

@@ -173,7 +173,7 @@ def test_a_parser_of_another_model_fails(run: Run) -> None:
     done = run("serve.smoke")
     assert done.code == 2
     assert "FAILED   tool call: " in done.output
-    assert "the call is in the text, not parsed" in done.output
+    assert "the call in the text, not parsed" in done.output
     assert "FAILED   reasoning: " in done.output
     assert "'<think>' in the answer" in done.output
 

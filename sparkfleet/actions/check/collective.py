@@ -157,7 +157,7 @@ def _build_unmeasured_verdict(host: Host, why: str) -> Verdict:
         host.name,
         ", ".join(OPERATIONS),
         expected="a collective over all ranks in the engine that will serve",
-        seen=f"not measured, so only the rates of the links count: {why}",
+        seen=f"no measurement, so only the rates of the links count: {why}",
         source=receipt.COLLECTIVE_FILE,
     )
 

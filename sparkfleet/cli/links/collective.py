@@ -81,7 +81,7 @@ def _find_engine_python(
 ) -> EnginePython:
     host = settings.host.name
     if read_engine_kind(settings) != NATIVE and survey.image is None:
-        seen = "engine_image and engine_venv are not set"
+        seen = "neither engine_image nor engine_venv set"
         fix = "set one of them"
         if name := settings.text("engine_image"):
             seen = f"{name} not found on the host"

@@ -50,8 +50,8 @@ def build_ports_verdict(run: RunInProgress) -> Verdict:
         "link.ports",
         run.host,
         "ports of the executor",
-        expected="tried from every host",
-        seen=f"not tried: {run}",
+        expected="a connection from every host",
+        seen=f"no attempt: {run}",
         source="the lock of the cluster",
         fix="run this again once it has ended",
     )

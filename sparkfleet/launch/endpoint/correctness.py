@@ -103,7 +103,7 @@ def check_repeated_answer(question: SmokePrompt, first: Reply, second: Reply) ->
     if second.refusal or same:
         result = second.refusal or "the same answer twice"
     elif right:
-        result = "both correct, worded differently"
+        result = "two correct answers, worded differently"
     else:
         result = f"{_quote_shortened(first.text)}, then {_quote_shortened(second.text)}"
     return SmokeCheck(
@@ -152,7 +152,7 @@ def check_tool_call(reply: Reply, parser: str, *, stream: bool = False) -> Smoke
         result = reply.refusal
         fix = LOGS_FIX
     elif call is None and CALL_TAGS.search(reply.content):
-        result = f"the call is in the text, not parsed: {_quote_shortened(reply.content)}"
+        result = f"the call in the text, not parsed: {_quote_shortened(reply.content)}"
         fix = (
             f"tool-call-parser {parser} does not match this model (Gemma 4: pythonic, vLLM #38837)"
         )
@@ -166,7 +166,7 @@ def check_tool_call(reply: Reply, parser: str, *, stream: bool = False) -> Smoke
     return SmokeCheck(
         name="tool call, streamed" if stream else "tool call",
         asked=_quote_shortened(TOOL_PROMPT),
-        expected=f"{name} called, arguments in JSON",
+        expected=f"a call of {name} with arguments in JSON",
         seen=result,
         passed=not fix,
         seconds=reply.seconds,
@@ -202,7 +202,7 @@ def check_reasoning(reply: Reply, parser: str) -> SmokeCheck:
         result = f"{len(reply.reasoning)} characters of reasoning, separated"
         passed = True
     else:
-        result = "unknown: the model answered without reasoning"
+        result = "an answer without reasoning"
         passed = None
     return SmokeCheck(
         name="reasoning",

@@ -117,7 +117,7 @@ def _check_memory_cap(settings: Settings, facts: HostFacts) -> Iterator[Verdict]
         settings.host.name,
         f"kernel {facts.system.kernel}",
         expected="a memory limit for containers: this kernel can hang with 22 GiB free",
-        seen="engine_memory is not set",
+        seen="engine_memory not set",
         source="uname -r",
         fix="set engine_memory, such as 110GiB; symptom: the host answers ping but not SSH",
     )

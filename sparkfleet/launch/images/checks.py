@@ -155,8 +155,8 @@ def _check_program(
         f"engine.{name}",
         settings.host.name,
         f"{name} in {location.name}",
-        expected="on its PATH",
-        seen=version or ("found" if present else location.absent.format(name)),
+        expected="a program on its PATH",
+        seen=version or ("one" if present else location.absent.format(name)),
         source=str(settings.origin(location.source)),
         fix="" if present else fix,
     )
@@ -170,7 +170,7 @@ def _check_shell(image: ContainerImage, settings: Settings, probe: Probe) -> Ite
         "engine.bash",
         settings.host.name,
         f"bash in {image.name}",
-        expected="on its PATH: each container runs a script, not the image's entrypoint",
+        expected="a program on its PATH: each container runs a script, not the image's entrypoint",
         seen="bash: command not found",
         source=str(settings.origin("engine_image")),
         fix="use an image with bash, such as vllm/vllm-openai",
@@ -184,7 +184,7 @@ def _check_nnodes_option(location: PackageLocation, settings: Settings, probe: P
         settings.host.name,
         f"vLLM in {location.name}",
         expected="the option --nnodes, required by the mp executor",
-        seen="found" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
+        seen="it" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
         source="vllm/engine/arg_utils.py",
         fix="" if probe.nodes else "use the ray executor, or a newer vLLM",
     )
@@ -234,7 +234,7 @@ def _check_gpu_inside(image: ContainerImage, settings: Settings, probe: Probe) -
         "engine.gpu_inside",
         settings.host.name,
         f"GPU in a container of {image.name}",
-        expected="listed by nvidia-smi",
+        expected="a GPU listed by nvidia-smi",
         seen=probe.gpus.strip().partition(" (")[0] or ("none" if has_tool else "no nvidia-smi"),
         source="nvidia-smi -L in a container",
         fix="run nvidia-smi on the host; reboot after a kernel update"

@@ -77,8 +77,8 @@ def check_missing_images(
             "image.present",
             name,
             image,
-            expected="on this host (engine_image_source is none)",
-            seen="absent",
+            expected="it to be on this host (engine_image_source is none)",
+            seen="no image",
             source=str(settings[name].origin("engine_image")),
             fix=f"on that host: {survey.daemon.cli if survey.daemon else 'docker'} pull {image}, "
             "or set engine_image_source: copy",
@@ -139,7 +139,7 @@ def check_unequal_images(
 
 
 def _format_image_digest(image: ContainerImage | None) -> str:
-    return "absent" if image is None else image.digest or f"layers {image.key}"
+    return "no image" if image is None else image.digest or f"layers {image.key}"
 
 
 def check_image_space(

@@ -39,7 +39,7 @@ def check_open_endpoint(settings: Settings) -> Iterator[Verdict]:
             settings.host.name,
             "endpoint",
             expected="an API key, or one address (vllm_host)",
-            seen="it will listen on all interfaces, without a key",
+            seen="a listener on all interfaces, without a key",
             source=f"vllm_host at {settings.origin('vllm_host')}",
             fix=f"keep a key in a file of mode 0600 and set vllm_env: {{{API_KEY}: "
             "{from_file: PATH}}, or set vllm_host to 127.0.0.1 or an address of the head",

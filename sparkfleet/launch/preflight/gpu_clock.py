@@ -100,7 +100,7 @@ def check_gpu_clock(host: str, measurement: ClockMeasurement) -> Verdict:
         host,
         "GPU clock under load",
         expected=f"at least {MIN_CLOCK} MHz",
-        seen=f"not measured: {measurement.skipped}" if clock is None else f"{clock} MHz",
+        seen=f"no measurement: {measurement.skipped}" if clock is None else f"{clock} MHz",
         source="nvidia-smi",
         fix="shut down that host, unplug it for a minute, and boot it" if low else "",
     )

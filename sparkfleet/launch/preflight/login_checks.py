@@ -18,7 +18,7 @@ def check_machine(facts: HostFacts) -> Iterator[Verdict]:
     yield _passed_verdict(facts, "login", ("SSH", "a login with Python 3.8 or later"), login)
     if facts.driver:
         driver = f"{facts.driver}, kernel {system.kernel}"
-        yield _passed_verdict(facts, "driver", ("NVIDIA driver", "loaded"), driver)
+        yield _passed_verdict(facts, "driver", ("NVIDIA driver", "a loaded driver"), driver)
     if disk:
         space = f"{format_size(disk.available)} of {format_size(disk.total)} free, at {disk.folder}"
         yield _passed_verdict(

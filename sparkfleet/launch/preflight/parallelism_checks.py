@@ -112,7 +112,7 @@ def _unknown_shape_verdict(subject: str, expected: str, host: str) -> Verdict:
         host,
         subject,
         expected=expected,
-        seen="unknown: missing from the file, or in an unknown format",
+        seen="no number: missing from the file, or in an unknown format",
         source=SOURCE,
         fix="none: vLLM checks it when it starts",
     )

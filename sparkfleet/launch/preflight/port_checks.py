@@ -43,8 +43,8 @@ def check_free_ports(
             "host.port",
             facts.host,
             f"port {listener.port} ({ports[listener.port]})",
-            expected="free",
-            seen=f"held by {holder}"
+            expected="a free port",
+            seen=f"it held by {holder}"
             + (", unknown whether in a container of this cluster" if unknown else ""),
             source="/proc/net/tcp",
             fix=f"stop it, or change {ports[listener.port]}: "

@@ -74,7 +74,9 @@ def _check_cables(evidence: PlanEvidence) -> Iterator[Verdict]:
                 host,
                 ", ".join(rail.name for rail in evidence.rails[host]) or "ConnectX-7",
                 expected="a cable to another host of the cluster",
-                seen=f"no host of the cluster answers on {', '.join(lit)}" if lit else "no link",
+                seen=f"no answer from a host of the cluster on {', '.join(lit)}"
+                if lit
+                else "no link",
                 source="ping -6 ff02::1",
                 fix="check both ends of the cable; are all hosts on it in the inventory?",
             )
@@ -151,7 +153,7 @@ def _check_management(evidence: PlanEvidence) -> Iterator[Verdict]:
             manages = any(own.ip == network.management for own in rail.rail.netdev.addresses)
             routes = rail.name in network.default_netdevs
             if (manages or routes) and (changes.edits or rail in changes.rails):
-                seen = f"this login came in at {network.management}" if manages else "default route"
+                seen = f"this login at {network.management}" if manages else "the default route"
                 yield error(
                     "plan.management",
                     host,
@@ -200,7 +202,7 @@ def _check_shared_file(
             network.host,
             rail.name,
             expected="a netplan file that configures rails only",
-            seen=f"{file.path} also configures {other}",
+            seen=f"{file.path}, which also configures {other}",
             source=file.path,
             fix=f"move {rail.name} from {file.path} to a file of its own, or remove it there",
         )

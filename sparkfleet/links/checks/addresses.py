@@ -139,7 +139,7 @@ def check_unique_addresses(evidence: Evidence) -> Iterator[Verdict]:
                 host,
                 f"{name} {address}",
                 expected="an address of its own",
-                seen=f"also on {rest}",
+                seen=f"it also on {rest}",
                 source=ADDRESSES,
                 fix="change one of them in /etc/netplan/40-cx7.yaml, then: sudo netplan apply",
             )
@@ -189,8 +189,8 @@ def _report_detour(rail: Rail, peer: Rail, route: Route) -> Verdict:
         "link.route",
         rail.host,
         rail.name,
-        expected=f"packets for {peer.host} at {peer.ip} leave by {rail.name}",
-        seen=f"they leave by {route.netdev} ({route.network})",
+        expected=f"packets for {peer.host} at {peer.ip} to leave by {rail.name}",
+        seen=f"them leave by {route.netdev} ({route.network})",
         source=ROUTES,
         fix=f"ip route get {peer.ip}; remove the more specific route",
     )

@@ -100,7 +100,7 @@ def check_expected_versions(evidence: Evidence) -> Iterator[Verdict]:
                     expected=str(pattern),
                     seen=", ".join(wrong) or "unknown",
                     source=f"{name}, facts",
-                    fix="update this host by hand; nothing is installed or flashed by this tool",
+                    fix="update this host by hand; sparkfleet installs and flashes nothing",
                 )
 
 

@@ -54,8 +54,8 @@ def check_equal_versions(evidence: Evidence) -> Iterator[Verdict]:
                     expected=f"{expected}, as on {head}",
                     seen=actual,
                     source=source,
-                    fix="update by hand so that all nodes are equal; nothing is installed or "
-                    "flashed by this tool",
+                    fix="update by hand so that all nodes are equal; sparkfleet "
+                    "installs and flashes nothing",
                 )
 
 
@@ -126,8 +126,8 @@ def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
                 "host.fw_updater",
                 host,
                 "mlnx-fw-updater",
-                expected="not installed",
-                seen="installed",
+                expected="it not to be installed",
+                seen="it installed",
                 source=UPDATER,
                 fix="sudo apt-get purge mlnx-fw-updater: upgrading it flashes the NIC",
             )

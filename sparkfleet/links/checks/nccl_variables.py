@@ -47,11 +47,13 @@ def check_hca_variable(evidence: Evidence) -> Iterator[Verdict]:
         used = {hca.name for hca in evidence.fabric.hcas(host)}
         chosen = {hca.name for hca in selection.selected(every)}
         for name in sorted(chosen - used):
-            yield _report_hca(evidence, host, name, "its port is not in the fabric of this cluster")
+            yield _report_hca(
+                evidence, host, name, "a port that is not in the fabric of this cluster"
+            )
         if chosen and chosen < used and not evidence.named_interfaces(host):
             yield _report_one_rail(host, value, used)
         if not chosen:
-            yield _report_hca(evidence, host, value, "selects nothing")
+            yield _report_hca(evidence, host, value, "a filter that selects nothing")
 
 
 def _report_hca(evidence: Evidence, host: str, name: str, problem: str) -> Verdict:
@@ -95,7 +97,7 @@ def check_host_ip(evidence: Evidence) -> Iterator[Verdict]:
                 host,
                 "VLLM_HOST_IP",
                 expected="an address of this host that every peer reaches",
-                seen=value or "unset",
+                seen=value or "no value",
                 source="nccl_env, vllm_env, ip -j addr",
                 fix=f"{format_removal(evidence.hosts[host], 'VLLM_HOST_IP')}: the fabric address "
                 "is used then",
@@ -149,8 +151,8 @@ def check_rank_differences(evidence: Evidence) -> Iterator[Verdict]:
                     "env.ranks",
                     host,
                     name,
-                    expected=f"{reference.get(name) or 'unset'}, as on {head}",
-                    seen=variables.get(name) or "unset",
+                    expected=f"{reference.get(name) or 'no value'}, as on {head}",
+                    seen=variables.get(name) or "no value",
                     source="nccl_env, vllm_env",
                     fix=f"set {name} for the group, not for one host",
                 )
@@ -176,7 +178,7 @@ def check_inherited_variables(evidence: Evidence) -> Iterator[Verdict]:
                         "env.inherited",
                         host,
                         name,
-                        expected=f"{wins}, as rendered" if wins else "unset",
+                        expected=f"{wins}, as rendered" if wins else "no value",
                         seen=value,
                         source=source,
                         fix="the rendered value wins"

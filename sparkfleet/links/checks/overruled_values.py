@@ -44,7 +44,7 @@ def _compare_places(
         host.name,
         subject,
         expected=f"the value at {_locate(host, variable, name)}",
-        seen=f"{winner} at {_locate(host, winner, name)} sets {name} to another value",
+        seen=f"another value: {winner} at {_locate(host, winner, name)} sets {name}",
         source=f"{variable}, {winner}",
         fix=f"remove one of the two: {winner} wins over {variable}",
     )
@@ -64,7 +64,8 @@ def _find_dropped_keys(host: Host, variable: str) -> Iterator[Verdict]:
             host.name,
             f"{variable}: {name}",
             expected=f"the value at {layer.entries.get(name) or layer.where or variable}",
-            seen=f"not set: {variable} at {_locate(host, variable, '')} replaces the whole mapping",
+            seen=f"no value: {variable} at {_locate(host, variable, '')} "
+            "replaces the whole mapping",
             source=variable,
             fix=f"repeat {name} in the {variable} that wins, or remove it from the other one",
         )

@@ -53,7 +53,7 @@ def _report_down(evidence: Evidence, rail: Rail) -> Verdict:
         "link.down",
         rail.host,
         netdev.name,
-        expected="link up",
+        expected="the link to be up",
         seen=actual,
         source=f"{NET}/{netdev.name}/carrier",
         fix=fix,

@@ -108,7 +108,7 @@ def _check_equal_gid_indexes(evidence: Evidence) -> Iterator[Verdict]:
                 "rdma.gid_indexes",
                 host,
                 "GID index",
-                expected="one index, or NCCL_IB_GID_INDEX unset or set for each host",
+                expected="one index, or NCCL_IB_GID_INDEX to be unset or set for each host",
                 seen=", ".join(texts),
                 source=f"{RDMA}/*/ports/*/gid_attrs",
                 fix="nothing to do: the index is not shared between hosts",
@@ -143,7 +143,9 @@ def check_rdma_access(evidence: Evidence) -> Iterator[Verdict]:
                 host,
                 DEVICES,
                 expected="devices that this user may open",
-                seen=f"{folder.lack}: {folder.why}" if folder.lack else f"closed: {closed}",
+                seen=f"{folder.lack}: {folder.why}"
+                if folder.lack
+                else f"no access to {', '.join(closed)}",
                 source=DEVICES,
                 fix="load the driver: sudo modprobe ib_uverbs"
                 if folder.lack is Lack.MISSING
@@ -168,7 +170,7 @@ def check_memlock(evidence: Evidence) -> Iterator[Verdict]:
                 "rdma.memlock",
                 host,
                 "memlock",
-                expected="unlimited" if stated is None else f"{enough} bytes",
+                expected="no limit" if stated is None else f"{enough} bytes",
                 seen=f"{limit} bytes",
                 source="getrlimit(RLIMIT_MEMLOCK)",
                 fix="ibv_reg_mr fails with 'Cannot allocate memory': '* - memlock unlimited' in "

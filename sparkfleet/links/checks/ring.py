@@ -105,7 +105,7 @@ def check_ring_settings(evidence: Evidence) -> Iterator[Verdict]:
                     host,
                     name,
                     expected=value,
-                    seen=variables.get(name) or "unset",
+                    seen=variables.get(name) or "no value",
                     source="nccl_env, vllm_env",
                     fix=format_removal(evidence.hosts[host], name),
                 )
@@ -119,7 +119,7 @@ def _report_no_diagonal(host: str) -> Verdict:
         host,
         "NCCL",
         expected="an NCCL build that does not need a tree",
-        seen="not known before a start",
+        seen="nothing yet: only a start shows it",
         source="docs/links.md",
         fix="if the start fails in TransportTreeConnect, NCCL connected its tree anyway: use a "
         "build that is patched for rings",

@@ -88,7 +88,7 @@ def check_bootstrap(evidence: Evidence) -> Iterator[Verdict]:
                 host,
                 "NCCL_SOCKET_IFNAME",
                 expected=f"{meets.name}, the interface of VLLM_HOST_IP",
-                seen=value or "unset",
+                seen=value or "no value",
                 source="nccl_env, vllm_env",
                 fix="it only sets the bootstrap; data goes over NCCL_IB_HCA",
             )

@@ -24,18 +24,18 @@ from sparkfleet.model import Host, Verdict
 from sparkfleet.verdicts import ok
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "rails are chosen without a guess": missing_rails.CHECKS,
-    "every port is up, at full speed, with one MTU": (*ports.CHECKS, *mtu.CHECKS),
-    "addresses are unique, one subnet a rail": addresses.CHECKS,
-    "RDMA is ready on every rail": rdma.CHECKS,
-    "hosts are what the inventory says": inventory_expectations.CHECKS,
-    "firmware, kernel and driver are equal and not known to be bad": machines.CHECKS,
-    "variables name what this host has": (
+    "rails to be chosen without a guess": missing_rails.CHECKS,
+    "every port to be up, at full speed, with one MTU": (*ports.CHECKS, *mtu.CHECKS),
+    "addresses to be unique, one subnet a rail": addresses.CHECKS,
+    "RDMA to be ready on every rail": rdma.CHECKS,
+    "hosts to be what the inventory says": inventory_expectations.CHECKS,
+    "firmware, kernel and driver to be equal and not known to be bad": machines.CHECKS,
+    "variables to name what this host has": (
         *nccl_variables.CHECKS,
         *socket_variables.CHECKS,
         *overruled_values.CHECKS,
     ),
-    "a ring is cabled, ordered and set up as one": ring.CHECKS,
+    "a ring to be cabled, ordered and set up as one": ring.CHECKS,
 }
 
 
@@ -67,4 +67,4 @@ def check_machines(
 
 
 def _report_passed(host: str, title: str) -> Verdict:
-    return ok("link.static", host, "fabric", expected=title, seen="as expected", source="facts")
+    return ok("link.static", host, "fabric", expected=title, seen="exactly that", source="facts")

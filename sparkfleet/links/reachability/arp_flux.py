@@ -79,7 +79,7 @@ def judge_arp_flux(
             "link.arp_flux",
             host,
             ", ".join(names),
-            expected="each rail answers ARP for its own address only",
+            expected="each rail to answer ARP for its own address only",
             seen=f"both rails answer on one wire (ARP flux): {first.host} sends packets for "
             f"{first.to.ip} ({first.to.name}) to {first.by.name}",
             source=f"/proc/net/arp of {first.host}",

@@ -70,7 +70,7 @@ def report_misplugged(rail: Rail, to: Rail, end: Rail) -> Verdict:
         rail.host,
         f"{rail.name} {rail.ip}",
         expected=f"a cable to {to.host} {to.name}, where {to.ip} is",
-        seen=f"it ends at {end.host} {end.name} {end.address or 'without address'}",
+        seen=f"its end at {end.host} {end.name} {end.address or 'without address'}",
         source="ping -6 ff02::1, ip -6 neigh",
         fix=f"cables of {rail.host} or {end.host} are in each other's cage: swap them, or the "
         "addresses of the two cages",

@@ -71,7 +71,7 @@ def _report_proven(role: ReachRole) -> Verdict:
         "link.reach",
         role.host,
         "fabric addresses",
-        expected="every peer on every rail and port, by its own proof",
+        expected="an answer from every peer on every rail and port",
         seen=f"{len(role.calls)} connections and {len(role.pings)} pings to {peers} passed",
         source="tcp, ping -M do",
     )
@@ -162,7 +162,7 @@ def _report_blocked(call: TcpCall, answer: Mapping[str, Any], there: ReachReport
         "link.firewall",
         call.to.host,
         f"{call.to.name} {call.to.ip}",
-        expected=f"{call.rail.host} reaches {port}",
+        expected=f"{call.rail.host} to reach {port}",
         seen=f"{why}, while other ports of that address answer",
         source="connect(2)",
         fix=f"let the fabric through the firewall: sudo ufw allow in on {call.to.name}",
@@ -194,7 +194,7 @@ def _report_impostor(rail: Rail, to: Rail, responder: str) -> Verdict:
         rail.host,
         f"{rail.name} {rail.ip}",
         expected=f"{to.host} behind {to.ip}",
-        seen=f"{responder} answered",
+        seen=f"an answer from {responder}",
         source="proof over TCP",
         fix=f"find the other owner of {to.ip}: ip neigh show {to.ip}",
     )
@@ -227,8 +227,8 @@ def _report_unproven_ping(ping: Ping, small: Mapping[str, Any]) -> Verdict:
         "link.ping",
         ping.rail.host,
         f"{ping.rail.name} {ping.rail.ip}",
-        expected=f"ping, to prove that packets of the full MTU reach {ping.to.host}",
-        seen=small["why"] or "not even small packets are answered",
+        expected=f"a ping of the full MTU to {ping.to.host}",
+        seen=small["why"] or "no answer, even to small packets",
         source="ping",
         fix=fix,
     )
@@ -261,7 +261,7 @@ def _report_black_hole(ping: Ping, answer: Mapping[str, Any]) -> Verdict:
         "link.mtu_path",
         ping.rail.host,
         f"{ping.rail.name} {ping.rail.ip}",
-        expected=f"packets of MTU {mtu} reach {ping.to.host} at {ping.to.ip} unfragmented",
+        expected=f"packets of MTU {mtu} to reach {ping.to.host} at {ping.to.ip} unfragmented",
         seen=answer["why"] or "no packet came back",
         source=f"ping -M do -s {ping.size}",
         fix=f"set MTU {mtu} at both ends and on every switch port between: ping -M do "

@@ -227,7 +227,7 @@ def _check_draft_method(method: str, context: RuleContext) -> Iterator[RuleFindi
     if not known:
         yield RuleFinding(
             subject="method in speculative-config",
-            expected=f"mtp, one of {', '.join((*OF_A_MODEL, *WITHOUT_MODEL))}, or left out",
+            expected=f"mtp, one of {', '.join((*OF_A_MODEL, *WITHOUT_MODEL))}, or no method",
             seen=method,
             where=context.at("speculative-config"),
             fix="write one of these; a newer vLLM may have more",

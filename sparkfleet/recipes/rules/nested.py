@@ -39,7 +39,7 @@ def _check_keys(context: RuleContext) -> Iterator[RuleFinding]:
                 yield RuleFinding(
                     subject=f"{key} in {name}",
                     expected=similar or _describe_expected(context),
-                    seen=history or f"{key}: no release of vLLM has it",
+                    seen=f"one {history}" if history else f"{key}: no release of vLLM has it",
                     where=option.where,
                     fix=_suggest_key(key, similar),
                     severity=Severity.WARNING,

@@ -37,7 +37,7 @@ def _check_unknown_options(context: RuleContext) -> Iterator[RuleFinding]:
             yield RuleFinding(
                 subject=f"{option.flag} in vllm_args",
                 expected=_describe_expected("an option", context) + OF_MOD * added,
-                seen=history or "no such option in any release",
+                seen=f"one {history}" if history else "no such option in any release",
                 where=option.where,
                 fix=OPTIONS.get(option.name) or _suggest_name(option.name, history, names),
                 severity=Severity.INFO if added else _rate_certainty(context),
@@ -57,7 +57,7 @@ def _check_unknown_variables(context: RuleContext) -> Iterator[RuleFinding]:
             yield RuleFinding(
                 subject=f"{name} in vllm_env",
                 expected=_describe_expected("a variable", context),
-                seen=history or "no release reads it",
+                seen=f"one {history}" if history else "a name that no release reads",
                 where=context.at(name),
                 fix=VARIABLES.get(name) or _suggest_name(name, history, names),
                 severity=Severity.WARNING if history else Severity.INFO,
@@ -118,7 +118,7 @@ def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
         if decided := find_option_owner(option.written_flag):
             yield RuleFinding(
                 subject=option.flag,
-                expected="left out: sparkfleet sets it itself",
+                expected="it not to be set: sparkfleet sets it itself",
                 seen=option.written,
                 where=replace(option.where, excerpt=None),  # --api-key is one of them
                 fix=f"remove it; this is decided by: {decided}",
@@ -132,8 +132,8 @@ def _check_repeated_options(context: RuleContext) -> Iterator[RuleFinding]:
         if first is not option and option.written != first.written:
             yield RuleFinding(
                 subject=option.flag,
-                expected="once",
-                seen=f"as {first.written} ({first.where}) and as {option.written}",
+                expected="it to be given once",
+                seen=f"{first.written} ({first.where}) and {option.written}",
                 where=option.where,
                 fix="keep one of the two",
             )

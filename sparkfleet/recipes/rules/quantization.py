@@ -33,7 +33,7 @@ def _check_modelopt(context: RuleContext) -> Iterator[RuleFinding]:
         yield RuleFinding(
             subject="--quantization",
             expected="modelopt, for a checkpoint of NVIDIA's ModelOpt",
-            seen=given or "not given",
+            seen=given or "no value",
             where=context.at("quantization", "vllm_args", "vllm_model"),
             fix="write in vllm_args: quantization: modelopt",
             severity=Severity.ERROR if given and declared else Severity.WARNING,
@@ -57,7 +57,7 @@ def _check_compressed_tensors(context: RuleContext) -> Iterator[RuleFinding]:
     if context.format == "compressed-tensors" and given:
         yield RuleFinding(
             subject="--quantization",
-            expected="left out: vLLM sees compressed-tensors in the checkpoint",
+            expected="it not to be set: vLLM sees compressed-tensors in the checkpoint",
             seen=given,
             where=context.at("quantization"),
             fix="remove quantization from vllm_args",

@@ -48,7 +48,7 @@ def test_with_none_no_host_pulls_and_absence_is_an_error() -> None:
     fleet = _fleet(HAS, BARE)
     assert set(plan.plan_acquisition(fleet, own).values()) == {NOTHING}
     (verdict,) = plan.check_missing_images(fleet, own)
-    assert (verdict.host, verdict.seen) == ("spark-2", "absent")
+    assert (verdict.host, verdict.seen) == ("spark-2", "no image")
     assert f"docker pull {IMAGE}" in verdict.fix
     assert not [*plan.check_missing_images(fleet, _own())]
 

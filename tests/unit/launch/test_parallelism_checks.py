@@ -69,7 +69,7 @@ def test_every_stage_needs_a_layer() -> None:
 
 def test_what_the_file_lacks_is_reported_and_refuses_nothing() -> None:
     (verdict,) = _judged(2).values()
-    assert (verdict.severity, verdict.seen[:8]) == (INFO, "unknown:")
+    assert (verdict.severity, verdict.seen[:10]) == (INFO, "no number:")
 
 
 BLOCKS: dict[str, Any] = {

@@ -77,7 +77,7 @@ def test_the_far_end_is_the_same_whichever_rail_of_its_port_answers(
     others = [rail for rail in cluster.fabric.spare["spark-2"] if rail.port == 0]
     mac = others[answering].netdev.mac
     (verdict,) = _judge(cluster, neighbours={(F1, "192.168.100.2"): mac}, ends={F1: [mac]})
-    assert verdict.seen.startswith(f"it ends at spark-2 {F0} ")
+    assert verdict.seen.startswith(f"its end at spark-2 {F0} ")
 
 
 @pytest.mark.parametrize("answering", [0, 1])

@@ -289,7 +289,7 @@ def test_a_file_that_also_configures_management_is_not_rewritten() -> None:
     networks["spark-1"] = replace(networks["spark-1"], files={"/etc/netplan/50-all.yaml": text})
     (verdict,) = plan_fabric(_inputs(sparks, ONE_CABLE, networks)).refusals
     assert verdict.check == "plan.file"
-    assert verdict.seen == f"/etc/netplan/50-all.yaml also configures {MANAGEMENT}"
+    assert verdict.seen == f"/etc/netplan/50-all.yaml, which also configures {MANAGEMENT}"
 
 
 def test_a_file_of_the_other_rails_keeps_their_entries() -> None:

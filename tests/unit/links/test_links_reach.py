@@ -97,7 +97,7 @@ def test_a_firewall_on_one_port_names_host_interface_and_port(
     (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 6379): silent})))
     assert (verdict.check, verdict.host) == ("link.firewall", "spark-2")
     assert verdict.subject == f"{F1} 192.168.100.2"
-    assert verdict.expected == "spark-1 reaches port 6379"
+    assert verdict.expected == "spark-1 to reach port 6379"
     assert verdict.fix == f"let the fabric through the firewall: sudo ufw allow in on {F1}"
 
 
@@ -112,13 +112,13 @@ def test_another_node_behind_the_address_is_named(roles: Mapping[str, ReachRole]
     own = {"connected": True, "answer": _proof(roles["spark-1"])}
     (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 6379): own})))
     assert (verdict.check, verdict.expected) == ("link.identity", "spark-2 behind 192.168.100.2")
-    assert verdict.seen == "spark-1 answered"
+    assert verdict.seen == "an answer from spark-1"
 
 
 def test_a_stranger_behind_the_address_is_reported(roles: Mapping[str, ReachRole]) -> None:
     hello = {"connected": True, "answer": "SSH-2.0-OpenSSH_9.6"}
     (verdict,) = _bad(links.judge_reach(roles, _changed(roles, {("192.168.100.2", 0): hello})))
-    assert verdict.seen == "a machine outside this cluster answered"
+    assert verdict.seen == "an answer from a machine outside this cluster"
 
 
 def test_of_another_node_behind_the_address_closed_ports_are_no_firewall(

@@ -91,7 +91,7 @@ def test_an_unknown_option_is_reported_with_the_likely_name_and_its_history(
     wrong, gone = recipes.judged(recipe, known=ObservedFacts(vllm="0.21.0"))
     assert wrong.finding.fix == "did you mean 'quantization'?"
     assert gone.finding.fix == "remove swap-space, or run a vLLM that has it"
-    assert gone.finding.seen == "in vLLM 0.10.2 or before to 0.17.1"
+    assert gone.finding.seen == "one in vLLM 0.10.2 or before to 0.17.1"
 
 
 def test_the_replacement_of_a_dropped_name_is_shown(recipes: Recipes) -> None:

@@ -86,7 +86,7 @@ def test_a_table_is_not_garbled() -> None:
 def test_two_right_answers_agree_in_any_words() -> None:
     assert correctness.check_repeated_answer(PRODUCT, RIGHT, RIGHT).seen == "the same answer twice"
     other = correctness.check_repeated_answer(PRODUCT, RIGHT, but(content="204."))
-    assert (other.passed, other.seen) == (True, "both correct, worded differently")
+    assert (other.passed, other.seen) == (True, "two correct answers, worded differently")
 
 
 def test_two_answers_that_differ_are_a_sign_of_ranks_that_disagree() -> None:
@@ -121,10 +121,10 @@ def test_a_call_with_its_arguments_in_json_passes() -> None:
     [
         (
             but(content='<tool_call>{"name": "get_weather"}</tool_call>'),
-            "the call is in the text",
+            "the call in the text",
             "pythonic",
         ),
-        (but(content='[get_weather(city="Oslo")]'), "the call is in the text", "gemma4"),
+        (but(content='[get_weather(city="Oslo")]'), "the call in the text", "gemma4"),
         (but(content="It rains."), "no call; answer: 'It rains.'", "chat template"),
         (call('{"city": "Os'), 'get_weather({"city": "Os)', "not JSON"),
         (call('{"town": "Oslo"}'), "get_weather(", "no city argument"),

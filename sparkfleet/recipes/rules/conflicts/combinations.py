@@ -84,7 +84,7 @@ def _check_async_scheduling(context: RuleContext) -> Iterator[RuleFinding]:
     if method in SYNCHRONOUS or _is_until(context, NO_ASYNC_DRAFTS_UNTIL):
         yield RuleFinding(
             subject=option.flag,
-            expected=f"left out, with drafts of {method or 'a model'}",
+            expected=f"it not to be set, with drafts of {method or 'a model'}",
             seen="true",
             where=option.where,
             fix="remove async-scheduling: vLLM enables it where it can",
@@ -119,7 +119,7 @@ def _check_graph_sizes(context: RuleContext) -> Iterator[RuleFinding]:
     if max(sizes) != most and _is_since(context, EXCLUSIVE_SINCE):
         yield RuleFinding(
             subject="max_cudagraph_capture_size in compilation-config",
-            expected=f"{max(sizes)}, the largest of cudagraph_capture_sizes, or left out",
+            expected=f"it to be {max(sizes)}, the largest of cudagraph_capture_sizes, or not set",
             seen=str(most),
             where=option.where,
             fix="remove max_cudagraph_capture_size",

@@ -49,7 +49,7 @@ def _check_formats(context: RuleContext) -> Iterator[RuleFinding]:
             continue
         yield RuleFinding(
             subject=option.flag,
-            expected=f"a model with {' or '.join(patterns)}, or the option left out",
+            expected=f"a model with {' or '.join(patterns)}, or the option not to be set",
             seen=f"{value}, and no such file",
             where=option.where,
             fix=f"remove {name}; a model in the format of transformers needs none of the three "

@@ -31,6 +31,7 @@ OWNED_OPTIONS = {
     "api-key": f"VLLM_API_KEY {_SECRET}",
     "hf-token": f"HF_TOKEN {_SECRET}",
 }
+SECRET_OPTIONS = ("api-key", "hf-token")
 
 
 def find_owned_option(word: str) -> str:
@@ -45,8 +46,3 @@ def find_owned_option(word: str) -> str:
         (option for option in OWNED_OPTIONS for name in names if name and option.startswith(name)),
         "",
     )
-
-
-def find_option_owner(word: str) -> str:
-    """Return what decides the option that a word of a command line is; "" for one of the user's."""
-    return OWNED_OPTIONS.get(find_owned_option(word), "")

@@ -18,6 +18,7 @@ MAX_EXCERPT = 120  # characters of a line that a message shows
 PASSWORD = re.compile(
     r"ansible_(become_|sudo_|ssh_)?pass"
     r"|(?:\b|_)(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]*[\"']?\s*[:=]"
+    r"|(?i:\b(?:api[-_]key|hf[-_]token)[\"']?\s*[:=,\s])"  # vLLM's options, also among words
 )
 LFS = b"version https://git-lfs.github.com/spec/v1\n"
 UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the marks with which a file begins, also of UTF-32

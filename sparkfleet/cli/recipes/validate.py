@@ -16,7 +16,13 @@ from sparkfleet.launch import staged_paths
 from sparkfleet.launch.preflight.folder_checks import check_folder
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.recipes.recipe import FOLDER, Recipe, load_recipe
-from sparkfleet.recipes.rules import ObservedFacts, RuleResult, apply_rules, build_rule_context
+from sparkfleet.recipes.rules import (
+    ObservedFacts,
+    RuleResult,
+    apply_rules,
+    build_rule_context,
+    list_cited_documents,
+)
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import json
 from sparkfleet.report.screens import Screen
@@ -151,6 +157,9 @@ def _print_reports(reports: Sequence[RecipeReport]) -> None:
         for verdict in report.verdicts:
             problem = _build_problem(verdict)
             out.line(_format_problem(problem, verdict.severity), MARKS[verdict.severity])
+    cited = [found.rule for report in reports for found in report.findings]
+    for line in list_cited_documents(cited):
+        out.line(f"source {line}")
     _print_count(reports, out)
 
 

@@ -4,6 +4,7 @@ Each is a `Rule` of one module by topic; `judge` runs them all. `docs/recipe-rul
 """
 
 from sparkfleet.recipes.rules.judging import RULES, RuleResult, apply_rules
+from sparkfleet.recipes.rules.rule import DOCUMENTS, list_cited_documents
 from sparkfleet.recipes.rules.rule_context import (
     AdapterFacts,
     CheckpointFacts,
@@ -13,6 +14,7 @@ from sparkfleet.recipes.rules.rule_context import (
 )
 
 __all__ = [
+    "DOCUMENTS",
     "RULES",
     "AdapterFacts",
     "CheckpointFacts",
@@ -21,4 +23,5 @@ __all__ = [
     "RuleResult",
     "apply_rules",
     "build_rule_context",
+    "list_cited_documents",
 ]

@@ -16,7 +16,7 @@ from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_val
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.options import ATTACHED, SHORT_NAMES, VllmOption
-from sparkfleet.vllm.owned_options import find_option_owner
+from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_owned_option
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
@@ -115,13 +115,14 @@ def _rate_certainty(context: RuleContext) -> Severity:
 
 def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
-        if decided := find_option_owner(option.written_flag):
+        if owned := find_owned_option(option.written_flag):
+            where = option.where
             yield RuleFinding(
                 subject=option.flag,
                 expected="it not to be set: sparkfleet sets it itself",
                 seen=option.written,
-                where=replace(option.where, excerpt=None),  # --api-key is one of them
-                fix=f"remove it; this is decided by: {decided}",
+                where=replace(where, excerpt=None) if owned in SECRET_OPTIONS else where,
+                fix=f"remove it; this is decided by: {OWNED_OPTIONS[owned]}",
             )
 
 

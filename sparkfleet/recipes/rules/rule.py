@@ -1,13 +1,21 @@
-"""A rule, and what it finds."""
+"""A rule, what it finds, and the documents that rules cite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from sparkfleet.errors import Where
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule_context import RuleContext
+
+DOCUMENTS = {  # by the short name that a source has
+    "guide": '"Dgx Vllm" by Flaviu Vlaicu, June 2026, https://vlaicu.io/posts/dgx-vllm/',
+    "52-toks": '"Gemma 4 26B-A4B on DGX Spark: 52 tok/s with NVFP4, skip the 31B", 2026-04-05',
+    "single-spark": '"Gemma-4-31B NVFP4 on a Single DGX Spark", June 2026',
+    "research": '"Running Gemma 4 on DGX Spark with vLLM", 2026-04-05',
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,10 +59,20 @@ class Companion:
 class Rule:
     """A documented mistake: `why` says what it leads to, `source` which document says so.
 
-    The documents are named as in docs/recipe-rules.md.
+    It names documents as `DOCUMENTS` does.
     """
 
     id: str
     why: str
     source: str
     find: Callable[[RuleContext], Iterator[RuleFinding]]
+
+
+def list_cited_documents(rules: Iterable[Rule]) -> list[str]:
+    """Return a line for each document that the source of a rule names, with its full name."""
+    text = "\n".join(rule.source for rule in rules)
+    return [
+        f"{name}: {title}"
+        for name, title in DOCUMENTS.items()
+        if re.search(rf"(?<![\w-]){name}(?![\w-])", text)
+    ]

@@ -19,6 +19,7 @@ my.yml:3:3: error: --enable-auto-tool-choice: expected --tool-call-parser as wel
   tool_parser: vLLM exits with "--enable-auto-tool-choice requires --tool-call-parser" (guide 8; \
 vLLM's cli_args.py, 0.16 to 0.33)
   write in vllm_args: tool-call-parser: NAME, as the model's document has it
+source guide: "Dgx Vllm" by Flaviu Vlaicu, June 2026, https://vlaicu.io/posts/dgx-vllm/
 1 recipe checked: 1 error
 """
 
@@ -46,6 +47,25 @@ def test_a_finding_is_shown_with_its_line_reason_and_fix(
     done = validate("my.yml")
     assert done.returncode == 5
     assert done.stdout == EXPECTED
+
+
+@pytest.mark.parametrize(
+    ("args", "picture"),
+    [
+        ("\n  tensor-parallel-size: 2", "      tensor-parallel-size: 2\n      ^\n"),
+        (" {api-key: one-secret, port: 2}", ""),
+        ("\n  api-k: one-secret", ""),
+    ],
+)
+def test_an_option_of_sparkfleet_is_shown_with_its_line_but_no_secret(
+    validate: Validate, tmp_path: Path, args: str, picture: str
+) -> None:
+    (tmp_path / "my.yml").write_text(f"vllm_model: a\nvllm_args:{args}\n")
+    done = validate("my.yml")
+    assert done.returncode == 5
+    assert ": expected it not to be set: sparkfleet sets it itself; saw " in done.stdout
+    assert picture in done.stdout
+    assert "one-secret" not in done.stdout
 
 
 def test_a_recipe_that_cannot_be_read_does_not_hide_the_others(

@@ -10,7 +10,7 @@ import pytest
 from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.model import Severity
 from sparkfleet.recipes.recipe import load_recipe
-from sparkfleet.recipes.rules import RULES
+from sparkfleet.recipes.rules import DOCUMENTS, RULES
 from sparkfleet.resources import list_data_files
 
 DOCUMENT = Path(__file__).parents[3] / "docs" / "recipe-rules.md"
@@ -45,6 +45,11 @@ def test_every_rule_is_in_the_documentation_with_its_reason_and_source() -> None
     assert {(name, why, source) for name, why, source in rows} == {
         (rule.id, rule.why, rule.source) for rule in RULES
     }
+
+
+def test_the_documentation_has_the_full_name_of_each_cited_document() -> None:
+    rows = re.findall(r"^- \*([\w-]+)\*: (.+)$", DOCUMENT.read_text(), re.MULTILINE)
+    assert dict(rows) == DOCUMENTS
 
 
 def test_every_rule_has_a_name_of_its_own() -> None:

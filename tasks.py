@@ -1,4 +1,4 @@
-"""The tasks of sparkfleet, for `invoke` in a checkout, which hands the command line to us."""
+"""The tasks of sparkfleet, for `invoke` in a checkout; sparkfleet parses the command line."""
 
 import sys
 from pathlib import PurePath
@@ -8,4 +8,4 @@ from sparkfleet.cli.tasks import namespace  # noqa: F401 - invoke looks for this
 
 program = PurePath(sys.argv[0])
 if program.name in ("invoke", "inv") or program.parts[-2:] == ("invoke", "__main__.py"):
-    main("invoke")  # so that both doors refuse, suggest and end alike
+    main("invoke")  # so that invoke and sparkfleet give the same errors and exit codes

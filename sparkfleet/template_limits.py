@@ -21,7 +21,7 @@ from sparkfleet.errors import TemplateError
 MOST_STEPS = 200_000  # iterations, calls and filters
 MOST_TEXT = 1_000_000  # characters and items of one value
 MOST_TOTAL = 8_000_000  # characters and items of all values
-MOST_TIME = 5.0  # s of processor time
+MOST_TIME = 5.0  # seconds of processor time
 WIDEST = 10_000  # columns of what is padded, and width of an indentation
 LONGEST_NUMBER = 8192  # bits
 # Filters and methods of text with a number that makes the result long
@@ -37,7 +37,7 @@ WIDE_FIELD = re.compile(r"[0-9]{5}|%[^a-zA-Z%]*\*|\{[^{}]*\{")
 
 @dataclass(slots=True)
 class Budget:
-    """The rest that one template may take, with all that are rendered because it names them."""
+    """The remaining limits of one template and of those it renders."""
 
     steps: int = MOST_STEPS
     total: int = MOST_TOTAL

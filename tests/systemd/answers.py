@@ -69,7 +69,7 @@ PROGRAMS = (
 
 
 def check_answers(run: Run, user: str) -> None:
-    """Type all commands as root and as `user`, who may not do all; compare what comes."""
+    """Run all commands as root and as an unprivileged user, and compare the output."""
     for program, rows in PROGRAMS:
         if program is not None:
             text = UNIT.format(program=program)

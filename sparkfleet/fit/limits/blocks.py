@@ -123,7 +123,7 @@ def _find_part_scheme(shape: Architecture, part: DividedPart) -> Scheme | None:
 
 
 def _is_reported(part: DividedPart, scheme: Scheme) -> bool:
-    """Return whether a whole division is worth a line: what is often cut."""
+    """Return whether a division without remainder is worth reporting."""
     return scheme.blocks and (part.routed or part.name in ("shared expert", "MLP"))
 
 

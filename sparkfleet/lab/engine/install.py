@@ -142,7 +142,7 @@ def build_distributions() -> tuple[Distribution, ...]:
 def _make_environment(
     venv: Path, base: BaseTorch | None, kind: EngineKind, progress: Progress
 ) -> None:
-    """Make the environment; on top of a torch without pip, for that Python has it."""
+    """Create the environment; without pip if it builds on another Python's torch."""
     python = venv / "bin/python"
     if python.exists() and (base or (venv / "bin/pip").exists()):  # not a dangling link
         return

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 PROGRAM = "fabric/collective"
-IMPORT_LIMIT = 60.0  # s to import torch from a cold disk
+IMPORT_LIMIT = 60.0  # seconds to import torch from a cold disk
 
 
 @dataclass(slots=True, kw_only=True)
@@ -40,7 +40,7 @@ class PreparedRank:
     def is_ready(self) -> bool:
         """Wait until torch is imported; return whether the program still runs then.
 
-        Not for a program that is asked: its answer may be read with that.
+        Do not call it on a program that was already asked: this may consume its answer.
         """
         try:
             lines = self.channel.lines(time.monotonic() + IMPORT_LIMIT)

@@ -1,6 +1,6 @@
-"""Bring an image to this host, or look inside one. Lives no longer than its standard input.
+"""Bring an image to this host, or look inside one. Exits when its standard input closes.
 
-Request: ``do``, ``cli`` (docker or podman), and what that deed needs:
+Request: ``do``, ``cli`` (docker or podman), and what that request needs:
 
 - pull: ``image``, from its registry
 - build: ``name`` of a new image, and the ``file`` that makes it (lines of a Dockerfile)
@@ -37,9 +37,9 @@ from sparkfleet.onhost.shared.handshake import (
 )
 
 PIECE = 1 << 20  # bytes moved at once
-PATIENCE = 60  # s for the other side to connect
-LOAD_PATIENCE = 300  # s that the other engine may take nothing
-PROBE_PATIENCE = 300  # s; a first container of a large image starts slowly
+PATIENCE = 60  # seconds for the other side to connect
+LOAD_PATIENCE = 300  # seconds that the other engine may take nothing
+PROBE_PATIENCE = 300  # seconds; a first container of a large image starts slowly
 LAST_LINES = 12  # of an engine's words that an error quotes
 LAYER = re.compile(r"([0-9a-f]{12}): (.*)")
 HERE = ("Pull complete", "Already exists")

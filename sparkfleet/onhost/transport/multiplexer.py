@@ -1,10 +1,10 @@
 """Run programs for the client of one channel: many at a time, each in a process of its own.
 
-Both ways go frames: a stream's number (4 bytes), what it is (1 byte), a length (4 bytes), all
-big-endian, and so many bytes. From the client: ``z`` an archive with programs, kept until the end,
-``s`` start this module of one as a program, ``i`` its input, ``e`` the end of its input, ``d`` drop
-it. From here: ``a`` it runs, ``o`` its output, ``r`` its standard error, ``x`` its exit status in
-decimals, the last frame of a stream. ``k`` is a heartbeat of the client, which is sent back.
+Frames go both ways: a stream's number (4 bytes), what it is (1 byte), a length (4 bytes), all
+big-endian, and that many bytes. From the client: ``z`` an archive with programs, kept until the
+end, ``s`` start this module of one as a program, ``i`` its input, ``e`` the end of its input, ``d``
+drop it. From here: ``a`` it runs, ``o`` its output, ``r`` its standard error, ``x`` its exit status
+in decimals, the last frame of a stream. ``k`` is a heartbeat of the client, which is sent back.
 
 A program is a fork of this process, which spares it the start of Python; standard input, output
 and error are its own pipes, and it leads a session of its own, as one that sshd starts. When the
@@ -30,7 +30,7 @@ from sparkfleet.onhost.shared.program_archive import FINDER, load_archive, run_m
 
 HEADER = struct.Struct(">IcI")
 PIECE = 1 << 16  # bytes read at once
-TICK = 0.005  # s between two looks at a process whose pipes have ended
+TICK = 0.005  # seconds between two looks at a process whose pipes have ended
 HIGHEST = 1024  # no descriptor of this process is above it
 
 

@@ -102,8 +102,14 @@ def find_files() -> Iterator[Path]:
         "playbooks/**/*.yml",
         "inventories/**/*.yml",
         "sparkfleet/**/*.sh",
+        "pyproject.toml",
+        "tasks.py",
+        "demo",
+        "test",
+        ".ci/*",
+        ".ci/hooks/*",
     ):
-        yield from sorted(CHECKOUT.glob(pattern))
+        yield from sorted(path for path in CHECKOUT.glob(pattern) if path.is_file())
     for folder in ("sparkfleet", "tests"):
         yield from sorted(CHECKOUT.joinpath(folder).rglob("*.py"))
 

@@ -84,7 +84,7 @@ def host(executor: str, rank: int, **fields: Any) -> HostLook:
 
 
 def look(executor: str, changed: Mapping[int, Mapping[str, Any]] | None = None) -> HealthLook:
-    """Return a look at a deployment that serves, but for `changed` fields of ranks' hosts."""
+    """Return a check of a serving deployment, with the given fields of hosts changed."""
     nodes = {ADDRESSES[name]: 1.0 for name in NAMES} if executor == RAY else None
     hosts = {
         name: host(executor, rank, **(changed or {}).get(rank, {}))

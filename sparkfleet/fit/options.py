@@ -8,12 +8,11 @@ from typing import Any
 
 from sparkfleet.errors import InputError
 from sparkfleet.values import convert_size, parse_json
+from sparkfleet.vllm.numbers import convert_fraction, parse_human_readable_int
 from sparkfleet.vllm.options import (
     AUTO_LENGTH,
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
-    convert_fraction,
-    parse_human_readable_int,
     parse_json_object,
 )
 

@@ -5,11 +5,11 @@ Argument lists, never strings, so that nothing is quoted twice (eugr/spark-vllm-
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
+from sparkfleet.vllm.dotted_options import format_dotted_value, format_word
 from sparkfleet.vllm.options import lengthen_name, list_repeated_items
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
@@ -19,7 +19,8 @@ def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> 
 
     A scalar is ``--name value``, a list ``--name a b``, true ``--name``, false ``--no-name``, null
     nothing, ``{repeat: [a, b]}`` is ``--name a --name b``, any other mapping ``--name`` with its
-    JSON. Raises RecipeError for an option that sparkfleet sets itself.
+    JSON; a dotted option takes its list as one word. Raises
+    RecipeError for an option that sparkfleet sets itself.
     """
     arguments: list[str] = []
     for name, value in args.items():
@@ -66,9 +67,9 @@ def _format_option(option: str, value: Any) -> Iterator[str]:
     elif (items := list_repeated_items(value)) is not None:
         for item in items:
             yield from _format_option(option, item)
-    elif isinstance(value, list | tuple):
-        yield from (option, *map(_format_option_value, value))
-    elif (text := _format_option_value(value)).startswith("-"):
+    elif isinstance(value, list | tuple) and "." not in option:
+        yield from (option, *map(format_word, value))
+    elif (text := format_dotted_value(option, value)).startswith("-"):
         yield f"{option}={text}"  # as a word of its own it would be an option
     else:
         yield from (option, text)
@@ -76,12 +77,6 @@ def _format_option(option: str, value: Any) -> Iterator[str]:
 
 def _format_flag(option: str, *, value: bool) -> Iterator[str]:
     if "." in option:  # a key of a JSON object takes its value as a word
-        yield from (option, _format_option_value(value))
+        yield from (option, format_word(value))
     else:
         yield option if value else f"--no-{option.removeprefix('--')}"
-
-
-def _format_option_value(value: Any) -> str:
-    if isinstance(value, Mapping | list | tuple | bool):
-        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
-    return str(value)

@@ -16,7 +16,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import Where
-from sparkfleet.values import convert_number, parse_json
+from sparkfleet.values import parse_json
+from sparkfleet.vllm.dotted_options import merge_dotted_values
+from sparkfleet.vllm.numbers import convert_fraction, parse_human_readable_int, parse_integer
 from sparkfleet.vllm.releases import load_release_table
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
@@ -56,11 +58,6 @@ SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 
 }
 AUTO_LENGTH = ("auto", "-1")  # of max-model-len: the longest that fits
 NUMBER_CHARACTERS = frozenset("-.0123456789")
-PLAIN_INTEGER = re.compile(r"[+-]?\d{1,20}(?:_\d{1,20}){0,6}")
-MULTIPLIERS = {
-    **{letter: 1000**power for power, letter in enumerate("kmgt", 1)},
-    **{letter: 1024**power for power, letter in enumerate("KMGT", 1)},
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -126,7 +123,9 @@ class VllmOptions:
         if not given:
             return None
         if dotted := [option for option in given if option.path]:
-            return _replace_value(dotted[0], _merge_dotted(dotted))
+            return _replace_value(
+                dotted[0], merge_dotted_values((option.path, option.value) for option in dotted)
+            )
         if name in APPENDED:
             return _replace_value(given[0], [option.value for option in given])
         return given[-1]
@@ -263,33 +262,6 @@ def parse_word(word: Any) -> Any:
     return value if is_number or isinstance(value, list | dict) else word
 
 
-def parse_integer(value: object) -> int:
-    """Return an integer as Python's int takes it: 16, "+16", "-1", "65_536"; raises ValueError."""
-    text = str(value).strip()
-    if not PLAIN_INTEGER.fullmatch(text):
-        raise ValueError(f"expected an integer (got {value!r})")
-    return int(text)
-
-
-def parse_human_readable_int(value: object) -> int:
-    """Return an integer as vLLM reads it: 65536, "64K" (1024 each), "64k", "25.6k" (1000 each).
-
-    Without a letter also "+16" and "65_536", which Python's int takes. Raises ValueError.
-    """
-    text = str(value).strip()
-    if PLAIN_INTEGER.fullmatch(text) and not text.startswith("-"):
-        return int(text)
-    match = re.fullmatch(r"(\d{1,20})(\.\d{1,20})?([kKmMgGtT])", text)
-    if match is None or (match[2] and not match[3].islower()):
-        raise ValueError(f"expected an integer such as 65536 or 64K (got {value!r})")
-    return int(float(match[1] + (match[2] or "")) * MULTIPLIERS[match[3]])
-
-
-def convert_fraction(value: Any) -> float:
-    """Return a share above 0 and up to 1, also from text; raises ValueError."""
-    return convert_number(value, above=0, maximum=1)
-
-
 def _return_no_place(_variable: str, _entry: str) -> Where:
     return Where(file="")
 
@@ -346,39 +318,3 @@ def _complete_name(name: str) -> str:
         return name
     completions = [option for option in known if option.startswith(name)]
     return completions[0] if len(completions) == 1 else name
-
-
-def _merge_dotted(options: Sequence[VllmOption]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for option in options:
-        *parents, key = option.path
-        inner = merged
-        for parent in parents:
-            below = inner.get(parent)
-            inner[parent] = below if isinstance(below, dict) else {}
-            inner = inner[parent]
-        _set_dotted_value(inner, key, option.value)
-    return merged
-
-
-def _set_dotted_value(target: dict[str, Any], key: str, value: Any) -> None:
-    """Set one key; ``key+`` adds the items of a comma-separated list to it."""
-    if key.endswith("+"):
-        name = key.removesuffix("+")
-        earlier = target.get(name)
-        items = str(value).split(",")
-        target[name] = [*earlier, *items] if isinstance(earlier, list) else items
-    else:
-        target[key] = _parse_dotted_value(value)
-
-
-def _parse_dotted_value(value: Any) -> Any:
-    """Return the value of a dotted key: JSON, a number such as 64K, or text."""
-    if not isinstance(value, str):
-        return value
-    for parse in (parse_json, parse_human_readable_int):
-        try:
-            return parse(value)
-        except ValueError:
-            continue
-    return value

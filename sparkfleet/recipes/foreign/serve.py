@@ -14,13 +14,13 @@ from sparkfleet.recipes.foreign.placeholders import CommandTemplate, ExpandedWor
 from sparkfleet.recipes.foreign.words import Command, join_words, split_commands
 from sparkfleet.values import parse_digits
 from sparkfleet.variables.secret import NAMES as SECRET
+from sparkfleet.vllm.numbers import parse_integer
 from sparkfleet.vllm.options import (
     APPENDED,
     REPEAT,
     VllmOption,
     VllmOptions,
     is_option_word,
-    parse_integer,
     parse_json_object,
     parse_word,
     read_vllm_options,

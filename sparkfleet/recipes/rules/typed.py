@@ -13,6 +13,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.templating import explain_chat_template_error
 from sparkfleet.values import parse_json
+from sparkfleet.vllm.numbers import parse_human_readable_int, parse_integer
 from sparkfleet.vllm.option_types import (
     FLAG,
     INTEGER,
@@ -25,8 +26,6 @@ from sparkfleet.vllm.option_types import (
 from sparkfleet.vllm.options import (
     AUTO_LENGTH,
     VllmOption,
-    parse_human_readable_int,
-    parse_integer,
 )
 from sparkfleet.vllm.releases import parse_version
 

@@ -10,7 +10,7 @@ import pytest
 from sparkfleet.cli.inventory import output
 from sparkfleet.errors import InventoryError
 from sparkfleet.inventory.loading import load_inventory
-from sparkfleet.vllm.arguments import _format_option_value
+from sparkfleet.vllm.dotted_options import format_word
 
 HUGE = "9" * 400
 
@@ -42,7 +42,7 @@ def test_no_rank_has_variables_of_its_own_where_they_are_null(tmp_path: Path) ->
 
 def test_a_date_inside_an_option_is_written_as_text() -> None:
     value = {"today": dt.date(2026, 11, 28)}
-    assert _format_option_value(value) == '{"today":"2026-11-28"}'
+    assert format_word(value) == '{"today":"2026-11-28"}'
 
 
 def test_an_exception_in_the_fast_path_is_left_to_the_slow_one(

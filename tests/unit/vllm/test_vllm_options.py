@@ -16,10 +16,10 @@ from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.rules import apply_rules, build_rule_context
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.arguments import format_vllm_args
+from sparkfleet.vllm.numbers import parse_human_readable_int
 from sparkfleet.vllm.options import (
     SHORT_NAMES,
     VllmOptions,
-    parse_human_readable_int,
     parse_word,
     read_command_line,
     read_vllm_options,

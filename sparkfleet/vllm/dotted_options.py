@@ -1,0 +1,65 @@
+"""Dotted options such as ``--compilation-config.mode 1``, as sparkfleet writes them and vLLM reads.
+
+vLLM makes one JSON object of them before it reads any other option: `parse_args` of
+FlexibleArgumentParser in vllm/utils/argparse_utils.py, 0.10.2 to 0.33.0.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from sparkfleet.values import parse_json
+from sparkfleet.vllm.numbers import parse_human_readable_int
+
+ADD = "+"  # after a dotted key: the items of its value are added to the list
+
+
+def format_word(value: Any) -> str:
+    """Return a value as one word of a command line."""
+    if isinstance(value, Mapping | list | tuple | bool):
+        return json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=str)
+    return str(value)
+
+
+def format_dotted_value(option: str, value: Any) -> str:
+    """Return the one word that a dotted option takes; its list is JSON, or ``a,b`` after a +."""
+    if option.endswith(ADD) and isinstance(value, list | tuple):
+        return ",".join(map(format_word, value))
+    return format_word(value)
+
+
+def merge_dotted_values(options: Iterable[tuple[Sequence[str], Any]]) -> dict[str, Any]:
+    """Return the object that dotted keys and their values, in their order, make up."""
+    merged: dict[str, Any] = {}
+    for path, value in options:
+        *parents, key = path
+        inner = merged
+        for parent in parents:
+            below = inner.get(parent)
+            inner[parent] = below if isinstance(below, dict) else {}
+            inner = inner[parent]
+        _set_dotted_value(inner, key, format_dotted_value(key, value))
+    return merged
+
+
+def _set_dotted_value(target: dict[str, Any], key: str, text: str) -> None:
+    """Set one key; ``key+`` adds the items of a comma-separated list to it."""
+    if key.endswith(ADD):
+        name = key.removesuffix(ADD)
+        earlier = target.get(name)
+        items = text.split(",")
+        target[name] = [*earlier, *items] if isinstance(earlier, list) else items
+    else:
+        target[key] = _parse_dotted_value(text)
+
+
+def _parse_dotted_value(text: str) -> Any:
+    """Return the value of a dotted key: JSON, a number such as 64K, or text."""
+    for parse in (parse_json, parse_human_readable_int):
+        try:
+            return parse(text)
+        except ValueError:
+            continue
+    return text

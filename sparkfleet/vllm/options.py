@@ -155,12 +155,14 @@ class VllmOptions:
     def speculative_config(self) -> Any:
         """The value of --speculative-config with --spec-method, --spec-model and --spec-tokens.
 
-        None where none of them is set; what is not JSON is returned as it is written.
+        Its keys have underscores, as vLLM takes dashes for them. None where none of the options is
+        set; what is not a JSON object is returned as it is written.
         """
         value = self.value("speculative-config")
         given = {key: self.value(name) for name, key in SPECULATIVE_KEYS.items()}
         given = {key: item for key, item in given.items() if item is not None}
-        return {**parse_json_object(value), **given} if given else value
+        config = {**parse_json_object(value), **given}
+        return {str(key).replace("-", "_"): item for key, item in config.items()} or value
 
     def with_values(self, values: Mapping[str, Any]) -> VllmOptions:
         """Return these options with others after them, by their long names; they win."""

@@ -169,7 +169,7 @@ def _check_draft_start(method: str, context: RuleContext) -> Iterator[RuleFindin
     """Check what vLLM computes from the draft before it looks at its config."""
     draft, version = context.draft, parse_version(context.version)
     where = context.at("speculative-config")
-    counted = any(str(key).replace("-", "_").startswith(COUNT[:-1]) for key in draft)
+    counted = any(key.startswith(COUNT[:-1]) for key in draft)
     if method.endswith("mtp") and not (counted and draft.get(COUNT, 1)):
         yield RuleFinding(
             subject="num_speculative_tokens",

@@ -15,7 +15,6 @@ from sparkfleet.spelling import find_similar
 from sparkfleet.vllm.options import parse_json_object
 from sparkfleet.vllm.releases import ReleaseTable, load_release_table
 
-DASHED = ("speculative-config",)  # vLLM reads `draft-sample-method` there, too
 MODES = {
     "config-format": ("auto", "hf", "mistral"),
     "tokenizer-mode": (
@@ -31,7 +30,8 @@ def _check_keys(context: RuleContext) -> Iterator[RuleFinding]:
         option = context.option(name)
         if option is None:
             continue
-        for key in _list_keys(name, option.value, table):
+        value = context.draft if name == "speculative-config" else option.value
+        for key in _list_keys(name, value, table):
             entry = f"{name}={key}"
             history = table.history(entry)
             similar = _find_similar_key(entry, table, context.version)
@@ -52,7 +52,7 @@ def _list_keys(name: str, value: object, table: ReleaseTable) -> Iterator[str]:
     Only objects that vLLM checks are looked into; the others hold what a plugin reads.
     """
     for key, inner in parse_json_object(value).items():
-        outer = str(key).replace("-", "_") if name in DASHED else str(key)
+        outer = str(key)
         yield outer
         if any(entry.startswith(f"{name}={outer}.") for entry in table.spans):
             yield from (f"{outer}.{each}" for each in parse_json_object(inner))

@@ -183,6 +183,20 @@ def test_a_mode_of_cuda_graphs_is_one_of_a_list(
         ({"limit_mm_per_prompt": {"image": 2, "vision_chunk": 4}}, {}),
         ({"kv_transfer_config": {"kv_connector_extra_config": {"of_a_plugin": 1}}}, {}),
         ({"speculative_config": {"method": "mtp", "num-speculative-tokens": 2}}, {}),
+        (
+            {
+                "speculative_config": {
+                    "method": "ngram",
+                    "num-speculative-tokens": 3,
+                    "prompt-lookup-max": 4,
+                }
+            },
+            {},
+        ),
+        (
+            {"speculative_config": {"method": "ngram", "num-speculative-tokens": 0}},
+            {"draft": "error"},
+        ),
         ({"tokenizer_mode": "sloww"}, {"config_mode": "warning"}),
         ({"tokenizer_mode": "mistral", "config_format": "mistral"}, {}),
         ({"config_format": "hff"}, {"config_mode": "warning"}),

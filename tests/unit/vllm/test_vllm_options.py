@@ -68,6 +68,8 @@ def _spell_value(name: str, value: Any) -> list[tuple[dict[str, Any], list[str]]
         dotted = {f"{name}.{key}": item for key, item in value.items()}
         spellings += [(dotted, []), ({}, [f"--{key}={item}" for key, item in dotted.items()])]
         spellings += [({}, [word for key in dotted for word in (f"--{key}", str(dotted[key]))])]
+        dashed = {key.replace("_", "-"): item for key, item in value.items()}
+        spellings += [({name: dashed}, []), ({}, [words[0], json.dumps(dashed)])]
         spellings += [({name: {"method": "other"}, **dotted}, [])]
         spellings += [({"spec_method": "mtp", "spec-tokens": 2}, [])]
         spellings += [({name: {"method": "mtp"}}, ["--spec-tokens", "2"])]

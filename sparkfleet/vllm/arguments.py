@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.vllm.dotted_options import format_dotted_value, format_word
-from sparkfleet.vllm.options import lengthen_name, list_repeated_items
+from sparkfleet.vllm.options import list_repeated_items, spell_option
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
 
@@ -24,14 +24,16 @@ def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> 
     """
     arguments: list[str] = []
     for name, value in args.items():
-        _refuse_owned_option("vllm_args", _normalize_option(name), where)
+        _refuse_owned_option("vllm_args", spell_option(name, value)[0], where)
         arguments += format_vllm_option(name, value)
     return tuple(arguments)
 
 
 def format_vllm_option(name: str, value: Any) -> tuple[str, ...]:
     """Return the words for one option of `vllm_args`, which may be named in any way."""
-    return tuple(_format_option(_normalize_option(name), value))
+    items = list_repeated_items(value)
+    options = (spell_option(name, item) for item in ([value] if items is None else items))
+    return tuple(word for option, item in options for word in _format_option(option, item))
 
 
 def check_raw_args(arguments: Sequence[str], *, where: Where | None = None) -> tuple[str, ...]:
@@ -39,15 +41,6 @@ def check_raw_args(arguments: Sequence[str], *, where: Where | None = None) -> t
     for argument in arguments:
         _refuse_owned_option("vllm_raw_args", argument, where)
     return tuple(arguments)
-
-
-def _normalize_option(name: str) -> str:
-    """Return an option of `vllm_args` as a command line has it."""
-    if name.startswith("-") and not name.startswith("--"):
-        return name
-    head, dot, path = name.lstrip("-").partition(".")
-    option = "-O" if head == "O" else f"--{lengthen_name(head)}"  # -O is two, by the release
-    return option + dot + path
 
 
 def _refuse_owned_option(variable: str, argument: str, where: Where | None) -> None:
@@ -64,9 +57,6 @@ def _format_option(option: str, value: Any) -> Iterator[str]:
         return
     if isinstance(value, bool):
         yield from _format_flag(option, value=value)
-    elif (items := list_repeated_items(value)) is not None:
-        for item in items:
-            yield from _format_option(option, item)
     elif isinstance(value, list | tuple) and "." not in option:
         yield from (option, *map(format_word, value))
     elif (text := format_dotted_value(option, value)).startswith("-"):

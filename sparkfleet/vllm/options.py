@@ -221,6 +221,20 @@ def write_flag(written: str) -> str:
     return written if written.startswith("-") else f"--{written}"
 
 
+def spell_option(written: str, value: Any) -> tuple[str, Any]:
+    """Return an option of `vllm_args` as sparkfleet writes it: its word, and its value.
+
+    It has its long name and no negation, whatever spelling the file has.
+    """
+    head, dot, path = written.lstrip("-").partition(".")
+    if head == "O":
+        return f"-O{dot}{path}", value  # two options, by the release
+    name = lengthen_name(head)
+    if name.startswith("no-") and (value is None or isinstance(value, bool)):
+        name, value = lengthen_name(name.removeprefix("no-")), _negate(value)
+    return f"--{name}{dot}{path}", value
+
+
 def identify_option(written: str, value: Any) -> tuple[str, ...]:
     """Return what is the same for every spelling of an option: its plain name and its keys."""
     option = _build_option(written, value, Where(file=""))
@@ -303,10 +317,13 @@ def _build_option(written: str, value: Any, where: Where) -> VllmOption:
         name = name if str(value).isdecimal() and not path else "compilation-config"
     plain_name = _remove_negation(name)
     if plain_name != name and (value is None or isinstance(value, bool)):
-        name = plain_name
-        value = None if value is None else not value
+        name, value = plain_name, _negate(value)
     value = list(value) if isinstance(value, tuple) else value
     return VllmOption(name=name, written=written, value=value, where=where, path=path)
+
+
+def _negate(value: Any) -> bool | None:
+    return None if value is None else not value
 
 
 def _remove_negation(name: str) -> str:

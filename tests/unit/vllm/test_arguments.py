@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from sparkfleet.errors import RecipeError
 from sparkfleet.vllm.arguments import check_raw_args, format_vllm_args
+from sparkfleet.vllm.options import read_command_line, read_vllm_options
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 
 
@@ -53,7 +55,7 @@ def test_each_kind_of_value_has_its_form() -> None:
         '{"repeat":2}',
         "--compilation-config.use_inductor",
         "true",
-        "-q",
+        "--quantization",
         "fp8",
         "--speculative-config",
         '{"method":"mtp"}',
@@ -61,6 +63,36 @@ def test_each_kind_of_value_has_its_form() -> None:
         "3",
         "--some-text=-1",
     )
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("-ep", False, ("--no-enable-expert-parallel",)),
+        ("-ep", True, ("--enable-expert-parallel",)),
+        ("no-ep", True, ("--no-enable-expert-parallel",)),
+        ("no-enable-prefix-caching", False, ("--enable-prefix-caching",)),
+        ("no_enable_prefix_caching", True, ("--no-enable-prefix-caching",)),
+        ("-no-enable-prefix-caching", True, ("--no-enable-prefix-caching",)),
+        ("--no-enable-prefix-caching", None, ()),
+        ("-max-model-len", 4096, ("--max-model-len", "4096")),
+        ("-cc.mode", 3, ("--compilation-config.mode", "3")),
+        (
+            "-ep",
+            {"repeat": [True, False]},
+            ("--enable-expert-parallel", "--no-enable-expert-parallel"),
+        ),
+    ],
+)
+def test_each_spelling_of_an_option_has_one_in_words(
+    key: str, value: Any, words: tuple[str, ...]
+) -> None:
+    assert format_vllm_args({key: value}) == words
+    read = read_vllm_options({key: value}).by_name()
+    if words:
+        assert read_command_line(words).by_name().keys() == read.keys()
+    if isinstance(value, bool):
+        assert read_command_line(words).by_name() == read
 
 
 @given(value=st.dictionaries(st.text(), st.text() | st.integers(), max_size=3))

@@ -12,7 +12,7 @@ import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sparkfleet.errors import Where
@@ -51,6 +51,7 @@ SHORT_NAMES = {
 ATTACHED = re.compile(r"-(?:(q)(?!=)(.+)|([nr])(\d+)|(O)=?([^.=].*))")  # -qfp8, -n2, -O3, -O=3
 APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
 REPEAT = "repeat"  # the only key of a mapping whose items are each given the option anew
+COMPILATION = "compilation-config"
 SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 0.22.1
     "spec-method": "method",
     "spec-model": "model",
@@ -67,7 +68,7 @@ class VllmOption:
     `name` is its long name without dashes and `written` what the file has, ``-q`` or
     ``speculative_config.model``. `path` are the keys after the name, ``("model",)``. `value` is
     True for a flag, False for its negation, None for an option of `vllm_args` that is null, and a
-    list where several words follow.
+    list where several words follow. `is_raw` is whether it is a word of `vllm_raw_args`.
     """
 
     name: str
@@ -75,6 +76,7 @@ class VllmOption:
     value: Any
     where: Where
     path: tuple[str, ...] = ()
+    is_raw: bool = False
 
     @property
     def flag(self) -> str:
@@ -227,9 +229,9 @@ def spell_option(written: str, value: Any) -> tuple[str, Any]:
     It has its long name and no negation, whatever spelling the file has.
     """
     head, dot, path = written.lstrip("-").partition(".")
-    if head == "O":
-        return f"-O{dot}{path}", value  # two options, by the release
-    name = lengthen_name(head)
+    if head == "O" and not dot and is_level(value):
+        return "-O", value  # two options, by the release
+    name = COMPILATION if head == "O" else lengthen_name(head)
     if name.startswith("no-") and (value is None or isinstance(value, bool)):
         name, value = lengthen_name(name.removeprefix("no-")), _negate(value)
     return f"--{name}{dot}{path}", value
@@ -239,6 +241,11 @@ def identify_option(written: str, value: Any) -> tuple[str, ...]:
     """Return what is the same for every spelling of an option: its plain name and its keys."""
     option = _build_option(written, value, Where(file=""))
     return (option.plain_name, *option.path)
+
+
+def is_level(value: Any) -> bool:
+    """Return whether a value of -O is a level, and not an object of --compilation-config."""
+    return str(value).isdecimal()
 
 
 def list_repeated_items(value: Any) -> list[Any] | None:
@@ -283,7 +290,7 @@ def _return_no_place(_variable: str, _entry: str) -> Where:
 
 
 def _replace_value(option: VllmOption, value: Any) -> VllmOption:
-    return VllmOption(name=option.name, written=option.written, value=value, where=option.where)
+    return replace(option, value=value, path=())
 
 
 def _read_entry(written: str, value: Any, where: Where) -> Iterator[VllmOption]:
@@ -299,7 +306,7 @@ def _read_words(words: Sequence[str], places: Sequence[Where]) -> Iterator[VllmO
         word, values = _split_value(words[start])
         values += words[start + 1 : end]
         value = values if len(values) > 1 else (values[0] if values else True)
-        yield _build_option(word, value, places[start])
+        yield _build_option(word, value, places[start], is_raw=True)
 
 
 def _split_value(word: str) -> tuple[str, list[str]]:
@@ -311,15 +318,17 @@ def _split_value(word: str) -> tuple[str, list[str]]:
     return name, [value] if equals else []
 
 
-def _build_option(written: str, value: Any, where: Where) -> VllmOption:
+def _build_option(written: str, value: Any, where: Where, *, is_raw: bool = False) -> VllmOption:
     name, path = split_option_name(written)
     if name == SHORT_NAMES["O"] and written.lstrip("-").startswith("O"):
-        name = name if str(value).isdecimal() and not path else "compilation-config"
+        name = name if is_level(value) and not path else COMPILATION
     plain_name = _remove_negation(name)
     if plain_name != name and (value is None or isinstance(value, bool)):
         name, value = plain_name, _negate(value)
     value = list(value) if isinstance(value, tuple) else value
-    return VllmOption(name=name, written=written, value=value, where=where, path=path)
+    return VllmOption(
+        name=name, written=written, value=value, where=where, path=path, is_raw=is_raw
+    )
 
 
 def _negate(value: Any) -> bool | None:

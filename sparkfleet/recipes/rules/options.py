@@ -15,7 +15,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
-from sparkfleet.vllm.options import ATTACHED, SHORT_NAMES, VllmOption
+from sparkfleet.vllm.options import ATTACHED, COMPILATION, SHORT_NAMES, VllmOption
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_owned_option
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
@@ -167,6 +167,22 @@ def _check_words(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
+def _check_level_words(context: RuleContext) -> Iterator[RuleFinding]:
+    """Check -O among raw words, which was --compilation-config in older releases."""
+    has_levels = releases.load_release_table("options").has(SHORT_NAMES["O"], context.version)
+    for option in context.vllm_options:
+        object_of_level = option.name == COMPILATION and option.written.startswith("-O")
+        if option.is_raw and object_of_level and has_levels is not False:
+            yield RuleFinding(
+                subject=option.written,
+                expected="a level from 0 to 3",
+                seen=format_option_value(option.value)[:80],
+                where=option.where,
+                fix="write -O0 to -O3, or --compilation-config in place of -O",
+                severity=Severity.ERROR if has_levels else Severity.WARNING,
+            )
+
+
 def _find_word_problem(word: str) -> tuple[str, str] | None:
     """Return what argparse does not take in a word that is meant as an option, and the fix."""
     name, _, value = word.partition(" ")
@@ -186,6 +202,12 @@ RULES = (
         source="vLLM's argument parser (argparse); vllm-project/vllm#22072, "
         "vllm-project/vllm#46325",
         find=_check_words,
+    ),
+    Rule(
+        id="level_word",
+        why='vLLM exits with "unrecognized arguments"',
+        source="vLLM's utils/argparse_utils.py, 0.12 to 0.33: -O is --optimization-level",
+        find=_check_level_words,
     ),
     Rule(
         id="option",

@@ -246,6 +246,31 @@ def test_a_word_of_a_command_line_is_spelled_as_argparse_takes_it(
 
 
 @pytest.mark.parametrize(
+    ("version", "variables", "found"),
+    [
+        ("0.32.0", {"vllm_raw_args": ["-O", '{"mode": 3}']}, "error"),
+        ("0.32.0", {"vllm_raw_args": ["-O.mode", "3"]}, "error"),
+        ("0.32.0", {"vllm_raw_args": ["-O.level=3"]}, "error"),
+        ("0.32.0", {"vllm_raw_args": ["-O"]}, "error"),
+        ("0.10.2", {"vllm_raw_args": ["-O", '{"level": 3}']}, None),
+        ("0.10.2", {"vllm_raw_args": ["-O.level=3"]}, None),
+        ("", {"vllm_raw_args": ["-O.level=3"]}, "warning"),
+        ("0.32.0", {"vllm_raw_args": ["-O", "3", "-O2", "-O=1"]}, None),
+        ("0.32.0", {"vllm_raw_args": ["--compilation-config", '{"mode": 3}']}, None),
+        ("0.32.0", {"vllm_args": {"-O": {"mode": 3}}}, None),
+        ("0.32.0", {"vllm_args": {"O.mode": 3}}, None),
+    ],
+    ids=str,
+)
+def test_a_level_is_no_object_since_it_is_an_option_of_its_own(
+    recipes: Recipes, version: str, variables: dict[str, Any], found: str | None
+) -> None:
+    recipe = {"vllm_model": "a/b", **variables}
+    known = ObservedFacts(vllm=version)
+    assert recipes.found(recipe, known=known).get("level_word") == found
+
+
+@pytest.mark.parametrize(
     ("architecture", "draft", "fires"),
     [
         ("Qwen3ForCausalLM", {"method": "mtp", "num_speculative_tokens": 1}, True),

@@ -76,6 +76,9 @@ def test_each_kind_of_value_has_its_form() -> None:
         ("-no-enable-prefix-caching", True, ("--no-enable-prefix-caching",)),
         ("--no-enable-prefix-caching", None, ()),
         ("-max-model-len", 4096, ("--max-model-len", "4096")),
+        ("O", {"mode": 3}, ("--compilation-config", '{"mode":3}')),
+        ("-O.mode", 3, ("--compilation-config.mode", "3")),
+        ("-O", "2", ("-O", "2")),
         ("-cc.mode", 3, ("--compilation-config.mode", "3")),
         (
             "-ep",

@@ -21,7 +21,7 @@ from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_ow
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
 ONE_WORD = re.compile(r"--[A-Za-z][\w.-]*")
-SINGLE_DASH = re.compile(r"-([A-Za-z][A-Za-z0-9]*(?:[-_][A-Za-z0-9]+)+)(?=[=.]|$)")
+SPELLED = re.compile(r"(--?)(no[-_])?([A-Za-z][A-Za-z0-9_-]*)(?=[=.]|$)")  # -seed, --no-ep, --sc.x
 BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
 
@@ -189,9 +189,18 @@ def _find_word_problem(word: str) -> tuple[str, str] | None:
     if word.startswith("--") and value and "=" not in name and ONE_WORD.fullmatch(name):
         fix = f'write two words: "{name}", "{value.strip()[:40]}"; or one line in vllm_args'
         return "an option and its value as two words", fix
-    short = SINGLE_DASH.match(word)
-    if short and short[1] not in SHORT_NAMES and not ATTACHED.fullmatch(word.partition("=")[0]):
-        return "two dashes before a long name", f"write -{word}"
+    spelled = SPELLED.match(word)
+    if spelled is None or ATTACHED.fullmatch(word.partition("=")[0]):
+        return None
+    dashes, negation, head = spelled.groups()
+    is_short = head in SHORT_NAMES
+    if len(dashes) == 2 and is_short and not find_option_owner(word):
+        rest = word[spelled.end() :]
+        fix = f"--no-{SHORT_NAMES[head]}" if negation else f"-{head}"
+        return "one dash before a short name", f"write {fix}{rest}"
+    if len(dashes) == 1 and (negation or not is_short):
+        fix = f"--no-{SHORT_NAMES[head]}" if negation and is_short else f"-{word}"
+        return "two dashes before a long name", f"write {fix}"
     return None
 
 

@@ -228,7 +228,15 @@ def test_states_of_a_fixed_size_need_the_hybrid_cache(
         (["--dtype auto"], True),  # vllm#22072
         (["-language-model-only"], True),  # vllm#46325
         (["-tensor_parallel_size=2"], True),
+        (["--sc", '{"method": "mtp", "num_speculative_tokens": 1}'], True),
+        (["--cc.mode", "1"], True),
+        (["--no-ep"], True),
+        (["--ep"], True),
+        (["-no-ep"], True),
+        (["-no-enable-prefix-caching"], True),
+        (["-seed", "1"], True),
         (["--dtype", "auto"], False),
+        (["--no-enable-prefix-caching"], False),
         (["--dtype=auto"], False),
         (["--override-generation-config", '{"a": "b c"}'], False),
         (['--hf-overrides={"a": 1, "b": 2}'], False),
@@ -243,6 +251,24 @@ def test_a_word_of_a_command_line_is_spelled_as_argparse_takes_it(
 ) -> None:
     recipe = _build("0.28.0", {}, vllm_raw_args=words)
     assert ("word" in recipes.found(recipe, among=RULES)) is fires
+
+
+@pytest.mark.parametrize(
+    ("word", "fix"),
+    [
+        ("--sc", "write -sc"),
+        ("--sc={}", "write -sc={}"),
+        ("--cc.mode=1", "write -cc.mode=1"),
+        ("--no-ep", "write --no-enable-expert-parallel"),
+        ("-no-ep", "write --no-enable-expert-parallel"),
+        ("-language-model-only", "write --language-model-only"),
+    ],
+)
+def test_a_name_with_the_wrong_dashes_is_given_as_it_should_be(
+    recipes: Recipes, word: str, fix: str
+) -> None:
+    found = recipes.judged(_build("0.32.0", {}, vllm_raw_args=[word]))
+    assert [one.finding.fix for one in found if one.rule.id == "word"] == [fix]
 
 
 @pytest.mark.parametrize(

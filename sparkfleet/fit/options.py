@@ -8,9 +8,8 @@ from typing import Any
 
 from sparkfleet.errors import InputError
 from sparkfleet.values import convert_size, parse_json
-from sparkfleet.vllm.numbers import convert_fraction, parse_human_readable_int
+from sparkfleet.vllm.numbers import convert_fraction, is_auto_length, parse_human_readable_int
 from sparkfleet.vllm.options import (
-    AUTO_LENGTH,
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
     parse_json_object,
@@ -102,7 +101,7 @@ def parse_serve_options(
         tp=tp,
         pp=pp,
         length=parse_token_limit("max-model-len", length),
-        auto_length=length is not None and str(length) in AUTO_LENGTH,
+        auto_length=length is not None and is_auto_length(length),
         stretched=_can_stretch(given, environment or {}),
         sequences=_parse_count("max-num-seqs", given.get("max-num-seqs"), SEQUENCES),
         batched=_parse_count(
@@ -144,7 +143,7 @@ def _find_disk_tables(given: Mapping[str, Any], environment: Mapping[str, Any]) 
 
 def parse_token_limit(name: str, value: Any) -> int | None:
     """Return a number of tokens: 65536, "64K", "1m"; None for None, "auto" and -1."""
-    if value is None or str(value) in AUTO_LENGTH:
+    if value is None or is_auto_length(value):
         return None
     try:
         count = parse_human_readable_int(value)

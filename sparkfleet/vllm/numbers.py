@@ -14,6 +14,11 @@ MULTIPLIERS = {
 }
 
 
+def is_auto_length(value: object) -> bool:
+    """Return whether a value of --max-model-len is the longest that fits: "auto" or -1."""
+    return str(value).strip().lower() in ("auto", "-1")
+
+
 def parse_integer(value: object) -> int:
     """Return an integer as Python's int takes it: 16, "+16", "-1", "65_536"; raises ValueError."""
     text = str(value).strip()

@@ -1,7 +1,7 @@
-"""Types of the options of `vllm serve`, by a table of one release.
+"""Types and forms of the options of `vllm serve`, by tables of one release.
 
-It is for where vLLM's own source cannot be read. `onhost/deployment/probe.py` made it, which also
-reads the source in an engine or an image.
+The types are for where vLLM's own source cannot be read. `onhost/deployment/probe.py` made their
+table, which also reads the source in an engine or an image.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ JSON = "json"
 JSON_OR_TEXT = "json-or-text"  # JSON where the text has braces around it
 FLAG = "flag"  # true or false, without a value on the command line
 CHOICE = "choice"
+NO_VALUE = ("", "None")  # to vLLM, where an option may have none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,12 +30,41 @@ class OptionTypes:
     values: Mapping[str, Collection[str]]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OptionForms:
+    """How many words each option takes: 0, 1, ? (none or one) or + (one or more).
+
+    `optional` are those that NO_VALUE unsets, `only_true` the flags without a ``--no-`` form.
+    """
+
+    release: str
+    words: Mapping[str, str]
+    optional: Collection[str]
+    only_true: Collection[str]
+
+
+@functools.cache
+def load_option_forms() -> OptionForms:
+    """Return the table, which is of vLLM's own parser."""
+    (_, release), *rows = _read_rows("forms.txt")
+    return OptionForms(
+        release=release,
+        words={name: words for name, words, *_ in rows},
+        optional={name for name, _, *more in rows if "optional" in more},
+        only_true={name for name, _, *more in rows if "only-true" in more},
+    )
+
+
+def _read_rows(name: str) -> list[list[str]]:
+    file = resources.files("sparkfleet.vllm") / "tables" / name
+    lines = file.read_text(encoding="utf-8").splitlines()
+    return [line.split() for line in lines if not line.startswith("#")]
+
+
 @functools.cache
 def load_option_types() -> OptionTypes:
     """Return the table."""
-    file = resources.files("sparkfleet.vllm") / "tables" / "types.txt"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    rows = [line.split() for line in lines if not line.startswith("#")]
+    rows = _read_rows("types.txt")
     return OptionTypes(
         release=rows[0][1],
         types={name: kind for name, kind, *_ in rows[1:] if kind != CHOICE},

@@ -18,7 +18,13 @@ from typing import Any
 from sparkfleet.errors import Where
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.dotted_options import merge_dotted_values
-from sparkfleet.vllm.numbers import convert_fraction, parse_human_readable_int, parse_integer
+from sparkfleet.vllm.numbers import (
+    convert_fraction,
+    is_auto_length,
+    parse_human_readable_int,
+    parse_integer,
+)
+from sparkfleet.vllm.option_types import NO_VALUE, load_option_forms
 from sparkfleet.vllm.releases import load_release_table
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
@@ -57,7 +63,6 @@ SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 
     "spec-model": "model",
     "spec-tokens": "num_speculative_tokens",
 }
-AUTO_LENGTH = ("auto", "-1")  # of max-model-len: the longest that fits
 NUMBER_CHARACTERS = frozenset("-.0123456789")
 
 
@@ -96,12 +101,12 @@ class VllmOption:
     @property
     def integer(self) -> int | None:
         """The integer that it has; None for another value, and for the longest that fits."""
-        text = str(self.value).strip()
-        if isinstance(self.value, bool) or (self.name == "max-model-len" and text in AUTO_LENGTH):
+        is_longest = self.name == "max-model-len" and is_auto_length(self.value)
+        if isinstance(self.value, bool) or is_longest:
             return None
         for parse in (parse_integer, parse_human_readable_int):
             with contextlib.suppress(ValueError):
-                return parse(text)
+                return parse(self.value)
         return None
 
 
@@ -130,7 +135,7 @@ class VllmOptions:
             )
         if name in APPENDED:
             return _replace_value(given[0], [option.value for option in given])
-        return given[-1]
+        return None if _has_no_value(given[-1]) else given[-1]
 
     def value(self, name: str) -> Any:
         """Return the value that vLLM takes, or None where the option is not set."""
@@ -287,6 +292,10 @@ def parse_word(word: Any) -> Any:
 
 def _return_no_place(_variable: str, _entry: str) -> Where:
     return Where(file="")
+
+
+def _has_no_value(option: VllmOption) -> bool:
+    return option.value in NO_VALUE and option.name in load_option_forms().optional
 
 
 def _replace_value(option: VllmOption, value: Any) -> VllmOption:

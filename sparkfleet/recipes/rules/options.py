@@ -16,7 +16,11 @@ from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_val
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.options import ATTACHED, COMPILATION, SHORT_NAMES, VllmOption
-from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_owned_option
+from sparkfleet.vllm.owned_options import (
+    OWNED_OPTIONS,
+    SECRET_OPTIONS,
+    find_owned_option,
+)
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
@@ -194,7 +198,7 @@ def _find_word_problem(word: str) -> tuple[str, str] | None:
         return None
     dashes, negation, head = spelled.groups()
     is_short = head in SHORT_NAMES
-    if len(dashes) == 2 and is_short and not find_option_owner(word):
+    if len(dashes) == 2 and is_short and not find_owned_option(word):
         rest = word[spelled.end() :]
         fix = f"--no-{SHORT_NAMES[head]}" if negation else f"-{head}"
         return "one dash before a short name", f"write {fix}{rest}"

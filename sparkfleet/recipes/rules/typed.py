@@ -13,7 +13,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.templating import explain_chat_template_error
 from sparkfleet.values import parse_json
-from sparkfleet.vllm.numbers import parse_human_readable_int, parse_integer
+from sparkfleet.vllm.numbers import is_auto_length, parse_human_readable_int, parse_integer
 from sparkfleet.vllm.option_types import (
     FLAG,
     INTEGER,
@@ -24,18 +24,16 @@ from sparkfleet.vllm.option_types import (
     load_option_types,
 )
 from sparkfleet.vllm.options import (
-    AUTO_LENGTH,
     VllmOption,
 )
 from sparkfleet.vllm.releases import parse_version
 
 OLDER = {"swap-space": NUMBER}  # in releases before the one of the table
-WORDS = {"max-model-len": AUTO_LENGTH}
+LENGTH = "max-model-len"  # may be auto
 LEVEL = re.compile(r"[0-3]")  # of compilation-config, before it was JSON alone
 OBJECTS_SINCE = Version("0.11.0")
 SHORT_SIZE = re.compile(r'("(?:[^"\\]|\\.)*")|\b\d+(?:\.\d+)?[kKmMgGtT]\b')  # also within JSON
 NEGATIVE = ("false", "no", "off", "0", "")
-UNSET = ("", "None")  # what vLLM reads as no value, where its option may have none
 OBJECT = re.compile(r"\s*\{.*\}\s*", re.DOTALL)
 # Not {{ name }}, which is a template of sparkfleet's own.
 PLACEHOLDER = re.compile(r"\$\{\w+\}|(?<!\{)\{[A-Za-z_]\w*\}(?!\})|<your[ _-][a-z _-]+>")
@@ -48,8 +46,7 @@ def _check_json_values(context: RuleContext) -> Iterator[RuleFinding]:
     for option in _list_text_options(context):
         kind = _find_type(option.name, context)
         is_json = kind == JSON or (kind == JSON_OR_TEXT and bool(OBJECT.fullmatch(option.value)))
-        given = option.value not in UNSET and not PLACEHOLDER.fullmatch(option.value)
-        if not is_json or not given or option.path:
+        if not is_json or PLACEHOLDER.fullmatch(option.value) or option.path:
             continue
         if problem := _explain_no_object(option):
             yield RuleFinding(
@@ -99,7 +96,7 @@ def _check_numbers(context: RuleContext) -> Iterator[RuleFinding]:
     for option in _list_text_options(context):
         kind = _find_type(option.name, context)
         expected = _describe_number(option.name, kind)
-        if not expected or option.value in UNSET or option.path:
+        if not expected or option.path:
             continue
         if is_malformed(option.value):
             continue
@@ -134,7 +131,7 @@ def _check_number_lists(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _describe_number(name: str, kind: str) -> str:
     if kind == SIZE:
-        return "an integer such as 65536 or 64K" + (", or auto" if name in WORDS else "")
+        return "an integer such as 65536 or 64K" + (", or auto" if name == LENGTH else "")
     return {INTEGER: "an integer", NUMBER: "a number such as 0.85"}.get(kind, "")
 
 
@@ -143,7 +140,7 @@ def _is_number(name: str, kind: str, text: str) -> bool:
         return _is_integer(text)
     try:
         if kind == SIZE:
-            return text in WORDS.get(name, ()) or parse_human_readable_int(text) >= 0
+            return (name == LENGTH and is_auto_length(text)) or parse_human_readable_int(text) >= 0
         float(text)
     except ValueError:
         return False

@@ -8,7 +8,7 @@ from typing import Any
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
-from sparkfleet.recipes.rules.typed import UNSET, is_malformed
+from sparkfleet.recipes.rules.typed import is_malformed
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.option_types import load_option_types
 from sparkfleet.vllm.options import VllmOption, parse_json_object
@@ -64,7 +64,7 @@ def _normalize_value(name: str, value: str) -> str:
 
 def _is_known_value(name: str, value: str, context: RuleContext) -> bool:
     """Return whether the vLLM that will run may take `value`; True where that is not known."""
-    if value in UNSET or (name == "attention-backend" and value == "AUTO"):
+    if not value or (name == "attention-backend" and value == "AUTO"):
         return True
     if installed := context.facts.values.get(name):
         return value in installed

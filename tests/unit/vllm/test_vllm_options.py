@@ -186,6 +186,22 @@ def test_a_negation_has_the_plain_name_of_its_option(written: str, value: Any, n
     assert (option.name, option.plain_name) == (name, "enforce-eager")
 
 
+@pytest.mark.parametrize("text", ["", "None"])
+def test_what_vllm_reads_as_no_value_leaves_an_optional_option_unset(
+    text: str, recipe: Recipe
+) -> None:
+    names = ("quantization", "speculative-config", "kv-cache-memory-bytes", "attention-backend")
+    args = dict.fromkeys(names, text)
+    assert _read(args, ()).by_name() == {}
+    assert _read({}, ["-q", "fp8", f"--quantization={text}"]).by_name() == {}
+    assert parse_serve_options(_read(args, ())) == parse_serve_options(_read({}, ()))
+    assert _find_broken_rules(recipe, args, ()) == _find_broken_rules(recipe, {}, ())
+    required = {"max-num-seqs": text, "compilation-config": text}
+    assert _read(required, ()).by_name() == required
+    broken = {("number", "--max-num-seqs"), ("json", "--compilation-config")}
+    assert broken <= _find_broken_rules(recipe, required, ())
+
+
 def test_null_leaves_an_option_unset() -> None:
     options = _read({"seed": None}, ())
     assert options.find("seed") is None
@@ -259,6 +275,7 @@ def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
         ({"max_model_len": "64K"}, 65536),
         ({"max-model-len": "auto"}, None),
         ({"max-model-len": -1}, None),
+        ({"max-model-len": " AUTO "}, None),
         ({"max-num-seqs": -1}, -1),
         ({"max-num-seqs": "+1_0"}, 10),
         ({"max-num-seqs": True}, None),
@@ -270,6 +287,14 @@ def test_the_integer_of_an_option_is_read_as_vllm_reads_it(
 ) -> None:
     name = next((key.replace("_", "-") for key in args), "max-model-len")
     assert _read(args, ()).integer(name) == number
+
+
+@pytest.mark.parametrize("text", ["auto", "AUTO", " Auto ", "-1", -1, " -1"])
+def test_the_longest_that_fits_is_written_as_vllm_takes_it(text: Any, recipe: Recipe) -> None:
+    options = parse_serve_options(_read({"max-model-len": text}, ()))
+    assert (options.length, options.auto_length) == (None, True)
+    args = {"max-model-len": text}
+    assert _find_broken_rules(recipe, args, ()) == _find_broken_rules(recipe, {}, ())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.vllm.dotted_options import format_dotted_value, format_word
-from sparkfleet.vllm.options import list_repeated_items, spell_option
+from sparkfleet.vllm.options import lay_dotted_keys, list_repeated_items, spell_option
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
 
@@ -23,7 +23,7 @@ def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> 
     RecipeError for an option that sparkfleet sets itself.
     """
     arguments: list[str] = []
-    for name, value in args.items():
+    for name, value in lay_dotted_keys(args).items():
         _refuse_owned_option("vllm_args", spell_option(name, value)[0], where)
         arguments += format_vllm_option(name, value)
     return tuple(arguments)

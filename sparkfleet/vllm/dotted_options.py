@@ -6,10 +6,12 @@ FlexibleArgumentParser in vllm/utils/argparse_utils.py, 0.10.2 to 0.33.0.
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from sparkfleet.model import EMPTY
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.numbers import parse_human_readable_int
 
@@ -30,29 +32,31 @@ def format_dotted_value(option: str, value: Any) -> str:
     return format_word(value)
 
 
-def merge_dotted_values(options: Iterable[tuple[Sequence[str], Any]]) -> dict[str, Any]:
-    """Return the object that dotted keys and their values, in their order, make up."""
-    merged: dict[str, Any] = {}
+def merge_dotted_values(
+    options: Iterable[tuple[Sequence[str], Any]], *, base: Mapping[str, Any] = EMPTY
+) -> dict[str, Any]:
+    """Return the object that dotted keys and their values, in their order, make of `base`."""
+    merged = copy.deepcopy(dict(base))
     for path, value in options:
         *parents, key = path
-        inner = merged
-        for parent in parents:
-            below = inner.get(parent)
-            inner[parent] = below if isinstance(below, dict) else {}
-            inner = inner[parent]
-        _set_dotted_value(inner, key, format_dotted_value(key, value))
+        text = format_dotted_value(key, value)
+        item = text.split(",") if key.endswith(ADD) else _parse_dotted_value(text)
+        for name in (key.removesuffix(ADD), *reversed(parents)):
+            item = {name: item}
+        _update(merged, item)
     return merged
 
 
-def _set_dotted_value(target: dict[str, Any], key: str, text: str) -> None:
-    """Set one key; ``key+`` adds the items of a comma-separated list to it."""
-    if key.endswith(ADD):
-        name = key.removesuffix(ADD)
-        earlier = target.get(name)
-        items = text.split(",")
-        target[name] = [*earlier, *items] if isinstance(earlier, list) else items
-    else:
-        target[key] = _parse_dotted_value(text)
+def _update(target: dict[str, Any], items: Mapping[str, Any]) -> None:
+    """Lay `items` over an object: objects are merged, lists added to, all others replaced."""
+    for key, item in items.items():
+        earlier = target.get(key)
+        if isinstance(item, dict) and isinstance(earlier, dict):
+            _update(earlier, item)
+        elif isinstance(item, list) and isinstance(earlier, list):
+            earlier += item
+        else:
+            target[key] = item
 
 
 def _parse_dotted_value(text: str) -> Any:

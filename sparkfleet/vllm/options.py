@@ -63,6 +63,7 @@ SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 
     "spec-model": "model",
     "spec-tokens": "num_speculative_tokens",
 }
+NOWHERE = Where(file="")
 NUMBER_CHARACTERS = frozenset("-.0123456789")
 
 
@@ -94,6 +95,13 @@ class VllmOption:
         return write_flag(self.written)
 
     @property
+    def head(self) -> str:
+        """The word before the first dot, by which vLLM gathers the keys of an object."""
+        word = self.written if self.is_raw else spell_option(self.written, self.value)[0]
+        head = word.partition(".")[0]
+        return head.replace("_", "-") if head.startswith("--") else head
+
+    @property
     def plain_name(self) -> str:
         """Its long name without a negation, which `name` has where the value is text."""
         return _remove_negation(self.name)
@@ -122,7 +130,8 @@ class VllmOptions:
     def find(self, name: str) -> VllmOption | None:
         """Return an option with the value that vLLM takes, or None where it is not set.
 
-        Dotted keys make up one JSON object, which replaces an object that is given whole.
+        Dotted keys make up one JSON object for each word before the first dot, ``-cc`` and
+        ``--compilation-config``. The last of these words counts, and no object that is given whole.
         """
         given = [
             option for option in self.options if option.name == name and option.value is not None
@@ -130,9 +139,10 @@ class VllmOptions:
         if not given:
             return None
         if dotted := [option for option in given if option.path]:
-            return _replace_value(
-                dotted[0], merge_dotted_values((option.path, option.value) for option in dotted)
-            )
+            heads = {option.head: option for option in reversed(dotted)}
+            last = heads[list(dict.fromkeys(option.head for option in dotted))[-1]]
+            keys = ((each.path, each.value) for each in dotted if each.head == last.head)
+            return _replace_value(last, merge_dotted_values(keys))
         if name in APPENDED:
             return _replace_value(given[0], [option.value for option in given])
         return None if _has_no_value(given[-1]) else given[-1]
@@ -194,7 +204,7 @@ def read_vllm_options(
     find_place = locate or _return_no_place
     named = (
         option
-        for written, value in args.items()
+        for written, value in lay_dotted_keys(args).items()
         for option in _read_entry(str(written), value, find_place("vllm_args", str(written)))
     )
     words = [str(word) for word in raw_args]
@@ -242,9 +252,27 @@ def spell_option(written: str, value: Any) -> tuple[str, Any]:
     return f"--{name}{dot}{path}", value
 
 
+def lay_dotted_keys(args: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return `vllm_args` with each dotted key in its object, where that is given whole.
+
+    So an inventory sets one key of a recipe's object, which vLLM would drop for it.
+    """
+    read = [_build_option(written, value, NOWHERE) for written, value in args.items()]
+    laid = dict(args)
+    for whole in read:
+        base = parse_json_object(whole.value)
+        below = [option for option in read if option.name == whole.name and option.path]
+        keys = [(option.path, option.value) for option in below if option.value is not None]
+        if base and keys and not whole.path and list_repeated_items(base) is None:
+            laid[whole.written] = merge_dotted_values(keys, base=base)
+            gone = {option.written for option in below}
+            laid = {key: value for key, value in laid.items() if key not in gone}
+    return laid
+
+
 def identify_option(written: str, value: Any) -> tuple[str, ...]:
     """Return what is the same for every spelling of an option: its plain name and its keys."""
-    option = _build_option(written, value, Where(file=""))
+    option = _build_option(written, value, NOWHERE)
     return (option.plain_name, *option.path)
 
 
@@ -291,7 +319,7 @@ def parse_word(word: Any) -> Any:
 
 
 def _return_no_place(_variable: str, _entry: str) -> Where:
-    return Where(file="")
+    return NOWHERE
 
 
 def _has_no_value(option: VllmOption) -> bool:

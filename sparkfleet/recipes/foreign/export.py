@@ -21,6 +21,7 @@ from sparkfleet.values import parse_json
 from sparkfleet.vllm.arguments import format_vllm_option
 from sparkfleet.vllm.options import (
     is_option_word,
+    lay_dotted_keys,
     list_repeated_items,
     read_vllm_options,
     split_option_name,
@@ -168,7 +169,7 @@ def _build_command(values: Mapping[str, Any], recipe: Recipe, target: Format) ->
     if target is Format.SPARKRUN and values.get("weights_revision", "main") != "main":
         words.append(["--revision", "{model_revision}"])
     defaults = _build_defaults(recipe, values)
-    given = values.get("vllm_args") or {}
+    given = lay_dotted_keys(values.get("vllm_args") or {})
     said = {name: value for name, value in given.items() if _find_obstacle(value, target) is None}
     for name, value in said.items():
         words += list(_format_option(name, value, defaults, doubled=doubled))

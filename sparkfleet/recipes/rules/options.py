@@ -135,13 +135,30 @@ def _check_repeated_options(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
         first = by_name.setdefault(option.flag, option)
         if first is not option and option.written != first.written:
-            yield RuleFinding(
-                subject=option.flag,
-                expected="it to be given once",
-                seen=f"{first.written} ({first.where}) and {option.written}",
-                where=option.where,
-                fix="keep one of the two",
-            )
+            yield _report_repetition(first, option)
+
+
+def _check_dropped_objects(context: RuleContext) -> Iterator[RuleFinding]:
+    given = [option for option in context.vllm_options if option.value is not None]
+    for name in dict.fromkeys(option.name for option in given if option.path):
+        by_head = {
+            option.head if option.path else "": option
+            for option in given[::-1]
+            if option.name == name
+        }
+        first, *others = reversed(by_head.values())
+        for option in others:
+            yield _report_repetition(first, option)
+
+
+def _report_repetition(first: VllmOption, option: VllmOption) -> RuleFinding:
+    return RuleFinding(
+        subject=option.flag,
+        expected="it to be given once",
+        seen=f"{first.written} ({first.where}) and {option.written}",
+        where=option.where,
+        fix="keep one of the two",
+    )
 
 
 def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
@@ -245,6 +262,12 @@ RULES = (
         why="if an option is given twice, the last one counts",
         source="vLLM's argument parser (argparse)",
         find=_check_repeated_options,
+    ),
+    Rule(
+        id="one_object",
+        why="vLLM takes the dotted keys after one word, and drops others and a whole object",
+        source="vLLM's utils/argparse_utils.py, 0.10 to 0.33",
+        find=_check_dropped_objects,
     ),
     Rule(
         id="continuation",

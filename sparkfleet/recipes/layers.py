@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkfleet.vllm.options import identify_option
+from sparkfleet.vllm.options import identify_option, list_covered
 
 OF_OPTIONS = ("vllm_args", "why")  # mappings whose keys name options, in any spelling
 
@@ -15,11 +15,12 @@ def match_keys(name: str, below: Mapping[Any, Any], above: Mapping[Any, Any]) ->
 
     `name` is that of the mapping. Options are the same in every spelling that vLLM takes, and one
     that is given whole replaces those that set keys of it: ``{sc: null}`` unsets
-    ``speculative_config.model``.
+    ``speculative_config.model`` and ``spec-model``.
     """
     if name not in OF_OPTIONS:
         return {key: key for key in below if key in above}
-    keys = {identify_option(str(key), value): key for key, value in above.items()}
+    keys = {option: key for key in above for option in list_covered(str(key), above[key])}
+    keys |= {identify_option(str(key), value): key for key, value in above.items()}
     matches = {}
     for key, value in below.items():
         option = identify_option(str(key), value)

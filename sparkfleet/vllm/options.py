@@ -58,6 +58,7 @@ ATTACHED = re.compile(r"-(?:(q)(?!=)(.+)|([nr])(\d+)|(O)=?([^.=].*))")  # -qfp8,
 APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
 REPEAT = "repeat"  # the only key of a mapping whose items are each given the option anew
 COMPILATION = "compilation-config"
+SPECULATION = "speculative-config"
 SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 0.22.1
     "spec-method": "method",
     "spec-model": "model",
@@ -175,8 +176,10 @@ class VllmOptions:
         Its keys have underscores, as vLLM takes dashes for them. None where none of the options is
         set; what is not a JSON object is returned as it is written.
         """
-        value = self.value("speculative-config")
+        value = self.value(SPECULATION)
         given = {key: self.value(name) for name, key in SPECULATIVE_KEYS.items()}
+        tokens = self.integer("spec-tokens")
+        given["num_speculative_tokens"] = self.value("spec-tokens") if tokens is None else tokens
         given = {key: item for key, item in given.items() if item is not None}
         config = {**parse_json_object(value), **given}
         return {str(key).replace("-", "_"): item for key, item in config.items()} or value
@@ -274,6 +277,19 @@ def identify_option(written: str, value: Any) -> tuple[str, ...]:
     """Return what is the same for every spelling of an option: its plain name and its keys."""
     option = _build_option(written, value, NOWHERE)
     return (option.plain_name, *option.path)
+
+
+def list_covered(written: str, value: Any) -> list[tuple[str, ...]]:
+    """Return the options that one of a nearer layer replaces, as `identify_option` has them.
+
+    A null for -O is one for each of its options, and an object replaces those that set its keys.
+    """
+    covered = [identify_option(written, value)]
+    if value is None and written.lstrip("-") == "O":
+        covered.append((SHORT_NAMES["O"],))
+    if (SPECULATION,) in covered:
+        covered += [(name,) for name in SPECULATIVE_KEYS]
+    return covered
 
 
 def is_level(value: Any) -> bool:

@@ -85,6 +85,9 @@ def _found(
             {"exclusive": "warning"},
         ),
         ("0.32.0", {"attention_backend": "TRITON_ATTN", "attention_config": {}}, {}),
+        ("0.32.0", {"spec_method": "mtp", "speculative_config": MTP}, {"exclusive": "error"}),
+        ("0.32.0", {"spec_tokens": 3, "speculative_config": MTP}, {"exclusive": "error"}),
+        ("0.32.0", {"spec_tokens": 3, "speculative_config": {"method": "mtp"}}, {}),
         (
             "0.32.0",
             {

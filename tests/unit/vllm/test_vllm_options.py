@@ -202,6 +202,15 @@ def test_what_vllm_reads_as_no_value_leaves_an_optional_option_unset(
     assert broken <= _find_broken_rules(recipe, required, ())
 
 
+def test_the_tokens_of_a_draft_are_a_number_in_every_spelling() -> None:
+    words = ["--spec-method", "mtp", "--spec-tokens", "9"]
+    expected = {"method": "mtp", "num_speculative_tokens": 9}
+    assert _read({}, words).speculative_config == expected
+    assert _read({"spec-method": "mtp", "spec_tokens": 9}, ()).speculative_config == expected
+    many = _read({"spec-tokens": "many"}, ()).speculative_config
+    assert many == {"num_speculative_tokens": "many"}
+
+
 def test_null_leaves_an_option_unset() -> None:
     options = _read({"seed": None}, ())
     assert options.find("seed") is None

@@ -12,15 +12,16 @@ from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.vllm.option_types import load_option_types
-from sparkfleet.vllm.options import parse_json_object
+from sparkfleet.vllm.options import SPECULATIVE_KEYS, parse_json_object
 from sparkfleet.vllm.releases import parse_version
 
 EXCLUSIVE = (  # an option, and the key of another one that sets the same
     ("attention-backend", "attention-config", "backend"),
     ("cudagraph-capture-sizes", "compilation-config", "cudagraph_capture_sizes"),
     ("max-cudagraph-capture-size", "compilation-config", "max_cudagraph_capture_size"),
+    *((name, "speculative-config", key) for name, key in SPECULATIVE_KEYS.items()),
 )
-EXCLUSIVE_SINCE = Version("0.16.0")  # all three
+EXCLUSIVE_SINCE = Version("0.16.0")  # all; those of drafts came with 0.22.1
 SYNCHRONOUS = ("ngram", "[ngram]", "suffix", "medusa", "mlp_speculator")
 NO_ASYNC_DRAFTS_UNTIL = Version("0.10.2")
 RANK = "max-lora-rank"

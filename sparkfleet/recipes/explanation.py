@@ -15,7 +15,7 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.secret import NAMES, VEIL, is_file
-from sparkfleet.vllm.options import split_option_name, write_flag
+from sparkfleet.vllm.option_names import split_option_name, write_flag
 
 Holder: TypeAlias = tuple[Value, Any]  # a layer, and the key that it has
 GROUPS = {"vllm_args": "Options of `vllm serve`", "vllm_env": "Environment of every rank"}

@@ -10,7 +10,8 @@ from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.vllm.dotted_options import format_dotted_value, format_word
-from sparkfleet.vllm.options import lay_dotted_keys, list_repeated_items, spell_option
+from sparkfleet.vllm.option_names import spell_option
+from sparkfleet.vllm.options import lay_dotted_keys, list_repeated_items
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
 

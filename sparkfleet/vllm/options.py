@@ -24,40 +24,22 @@ from sparkfleet.vllm.numbers import (
     parse_human_readable_int,
     parse_integer,
 )
+from sparkfleet.vllm.option_names import (
+    ATTACHED,
+    COMPILATION,
+    SHORT_NAMES,
+    is_level,
+    negate_flag,
+    remove_negation,
+    spell_option,
+    split_option_name,
+    write_flag,
+)
 from sparkfleet.vllm.option_types import NO_VALUE, load_option_forms
-from sparkfleet.vllm.releases import load_release_table
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
-SHORT_NAMES = {
-    "O": "optimization-level",  # compilation-config before 0.11.1, which still reads -O3
-    "ac": "attention-config",
-    "asc": "api-server-count",
-    "cc": "compilation-config",
-    "dc": "diffusion-config",
-    "dcp": "decode-context-parallel-size",
-    "dp": "data-parallel-size",
-    "dpa": "data-parallel-address",
-    "dpb": "data-parallel-backend",
-    "dpe": "data-parallel-external-lb",
-    "dph": "data-parallel-hybrid-lb",
-    "dpl": "data-parallel-size-local",
-    "dpm": "data-parallel-multi-port-external-lb",
-    "dpn": "data-parallel-rank",
-    "dpp": "data-parallel-rpc-port",
-    "dpr": "data-parallel-start-rank",
-    "ep": "enable-expert-parallel",
-    "n": "nnodes",
-    "pcp": "prefill-context-parallel-size",
-    "pp": "pipeline-parallel-size",
-    "q": "quantization",
-    "r": "node-rank",
-    "sc": "speculative-config",
-    "tp": "tensor-parallel-size",
-}
-ATTACHED = re.compile(r"-(?:(q)(?!=)(.+)|([nr])(\d+)|(O)=?([^.=].*))")  # -qfp8, -n2, -O3, -O=3
 APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
 REPEAT = "repeat"  # the only key of a mapping whose items are each given the option anew
-COMPILATION = "compilation-config"
 SPECULATION = "speculative-config"
 SPECULATIVE_KEYS = {  # options that set one key of --speculative-config, since 0.22.1
     "spec-method": "method",
@@ -105,7 +87,7 @@ class VllmOption:
     @property
     def plain_name(self) -> str:
         """Its long name without a negation, which `name` has where the value is text."""
-        return _remove_negation(self.name)
+        return remove_negation(self.name)
 
     @property
     def integer(self) -> int | None:
@@ -220,41 +202,6 @@ def read_command_line(words: Sequence[str]) -> VllmOptions:
     return read_vllm_options({}, words)
 
 
-def split_option_name(written: str) -> tuple[str, tuple[str, ...]]:
-    """Return the long name of an option without dashes, and its dotted keys.
-
-    Takes what vLLM's parser takes: short names, underscores, a unique beginning of a name; and
-    short names with two dashes or none, as people write them.
-    """
-    head, *path = written.lstrip("-").partition("=")[0].split(".")
-    return _complete_name(lengthen_name(head)), tuple(path)
-
-
-def lengthen_name(name: str) -> str:
-    """Return the long name for a short one, with dashes; a beginning of a name stays one."""
-    dashed = name.replace("_", "-")
-    return SHORT_NAMES.get(dashed, dashed)
-
-
-def write_flag(written: str) -> str:
-    """Return the word of a command line for an option as a file has it, with or without dashes."""
-    return written if written.startswith("-") else f"--{written}"
-
-
-def spell_option(written: str, value: Any) -> tuple[str, Any]:
-    """Return an option of `vllm_args` as sparkfleet writes it: its word, and its value.
-
-    It has its long name and no negation, whatever spelling the file has.
-    """
-    head, dot, path = written.lstrip("-").partition(".")
-    if head == "O" and not dot and is_level(value):
-        return "-O", value  # two options, by the release
-    name = COMPILATION if head == "O" else lengthen_name(head)
-    if name.startswith("no-") and (value is None or isinstance(value, bool)):
-        name, value = lengthen_name(name.removeprefix("no-")), _negate(value)
-    return f"--{name}{dot}{path}", value
-
-
 def lay_dotted_keys(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `vllm_args` with each dotted key in its object, where that is given whole.
 
@@ -290,11 +237,6 @@ def list_covered(written: str, value: Any) -> list[tuple[str, ...]]:
     if (SPECULATION,) in covered:
         covered += [(name,) for name in SPECULATIVE_KEYS]
     return covered
-
-
-def is_level(value: Any) -> bool:
-    """Return whether a value of -O is a level, and not an object of --compilation-config."""
-    return str(value).isdecimal()
 
 
 def list_repeated_items(value: Any) -> list[Any] | None:
@@ -375,27 +317,10 @@ def _build_option(written: str, value: Any, where: Where, *, is_raw: bool = Fals
     name, path = split_option_name(written)
     if name == SHORT_NAMES["O"] and written.lstrip("-").startswith("O"):
         name = name if is_level(value) and not path else COMPILATION
-    plain_name = _remove_negation(name)
+    plain_name = remove_negation(name)
     if plain_name != name and (value is None or isinstance(value, bool)):
-        name, value = plain_name, _negate(value)
+        name, value = plain_name, negate_flag(value)
     value = list(value) if isinstance(value, tuple) else value
     return VllmOption(
         name=name, written=written, value=value, where=where, path=path, is_raw=is_raw
     )
-
-
-def _negate(value: Any) -> bool | None:
-    return None if value is None else not value
-
-
-def _remove_negation(name: str) -> str:
-    return split_option_name(name.removeprefix("no-"))[0] if name.startswith("no-") else name
-
-
-def _complete_name(name: str) -> str:
-    """Return the only option that begins with `name`; `name` itself where there are others."""
-    known = load_release_table("options").spans
-    if name in known or not name:
-        return name
-    completions = [option for option in known if option.startswith(name)]
-    return completions[0] if len(completions) == 1 else name

@@ -19,12 +19,12 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.templating import holds_template
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.arguments import format_vllm_option
+from sparkfleet.vllm.option_names import split_option_name
 from sparkfleet.vllm.options import (
     is_option_word,
     lay_dotted_keys,
     list_repeated_items,
     read_vllm_options,
-    split_option_name,
 )
 
 INDENT = " \\\n  "

@@ -15,12 +15,9 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
-from sparkfleet.vllm.options import ATTACHED, COMPILATION, SHORT_NAMES, VllmOption
-from sparkfleet.vllm.owned_options import (
-    OWNED_OPTIONS,
-    SECRET_OPTIONS,
-    find_owned_option,
-)
+from sparkfleet.vllm.option_names import ATTACHED, COMPILATION, SHORT_NAMES
+from sparkfleet.vllm.options import VllmOption
+from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_owned_option
 
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods

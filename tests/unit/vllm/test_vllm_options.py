@@ -17,13 +17,8 @@ from sparkfleet.recipes.rules import apply_rules, build_rule_context
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.vllm.arguments import format_vllm_args
 from sparkfleet.vllm.numbers import parse_human_readable_int
-from sparkfleet.vllm.options import (
-    SHORT_NAMES,
-    VllmOptions,
-    parse_word,
-    read_command_line,
-    read_vllm_options,
-)
+from sparkfleet.vllm.option_names import SHORT_NAMES
+from sparkfleet.vllm.options import VllmOptions, parse_word, read_command_line, read_vllm_options
 from sparkfleet.vllm.owned_options import find_owned_option
 from sparkfleet.vllm.releases import load_release_table
 

@@ -37,14 +37,29 @@ ATTACHED = re.compile(r"-(?:(q)(?!=)(.+)|([nr])(\d+)|(O)=?([^.=].*))")  # -qfp8,
 COMPILATION = "compilation-config"
 
 
-def split_option_name(written: str) -> tuple[str, tuple[str, ...]]:
+def split_option_name(written: str, *, is_raw: bool = False) -> tuple[str, tuple[str, ...]]:
     """Return the long name of an option without dashes, and its dotted keys.
 
-    Takes what vLLM's parser takes: short names, underscores, a unique beginning of a name; and
-    short names with two dashes or none, as people write them.
+    Takes what vLLM's parser takes: short names, underscores, a unique beginning of a name, in a raw
+    word with one dash that of a short name; and short names with two dashes or none, as people
+    write them.
     """
     head, *path = written.lstrip("-").partition("=")[0].split(".")
+    if is_raw and not written.startswith("--"):
+        head = complete_short_name(head)
     return _complete_name(lengthen_name(head)), tuple(path)
+
+
+def complete_short_name(name: str) -> str:
+    """Return the only short name that begins with `name`; `name` itself where there are others."""
+    completions = [short for short in SHORT_NAMES if short.startswith(name)]
+    return completions[0] if len(completions) == 1 and name not in SHORT_NAMES else name
+
+
+def complete_long_name(name: str) -> list[str]:
+    """Return the long names of all releases that begin with `name`; itself alone if it is one."""
+    known = load_release_table("options").spans
+    return [name] if name in known else [option for option in known if option.startswith(name)]
 
 
 def lengthen_name(name: str) -> str:
@@ -89,8 +104,5 @@ def remove_negation(name: str) -> str:
 
 def _complete_name(name: str) -> str:
     """Return the only option that begins with `name`; `name` itself where there are others."""
-    known = load_release_table("options").spans
-    if name in known or not name:
-        return name
-    completions = [option for option in known if option.startswith(name)]
+    completions = complete_long_name(name) if name else []
     return completions[0] if len(completions) == 1 else name

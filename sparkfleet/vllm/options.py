@@ -314,7 +314,7 @@ def _split_value(word: str) -> tuple[str, list[str]]:
 
 
 def _build_option(written: str, value: Any, where: Where, *, is_raw: bool = False) -> VllmOption:
-    name, path = split_option_name(written)
+    name, path = split_option_name(written, is_raw=is_raw)
     if name == SHORT_NAMES["O"] and written.lstrip("-").startswith("O"):
         name = name if is_level(value) and not path else COMPILATION
     plain_name = remove_negation(name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sparkfleet.vllm.option_names import complete_long_name
 from sparkfleet.vllm.options import read_command_line
 
 _SECRET = "in vllm_env, from a file; every user of the host can see a command line"  # noqa: S105 - words
@@ -41,8 +42,6 @@ def find_owned_option(word: str) -> str:
     short with its number (``-n2``), shortened, negated.
     """
     names = [option.plain_name for option in read_command_line([word])]
-    # A beginning of several options counts too: some release has only one of them
-    return next(
-        (option for option in OWNED_OPTIONS for name in names if name and option.startswith(name)),
-        "",
-    )
+    found = [each for name in names if name for each in complete_long_name(name)]
+    # Several where it begins only options of sparkfleet: some release has only one of them
+    return found[0] if found and all(name in OWNED_OPTIONS for name in found) else ""

@@ -15,7 +15,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_value
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.vllm import releases
-from sparkfleet.vllm.option_names import ATTACHED, COMPILATION, SHORT_NAMES
+from sparkfleet.vllm.option_names import ATTACHED, COMPILATION, SHORT_NAMES, complete_short_name
 from sparkfleet.vllm.options import VllmOption
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_owned_option
 
@@ -211,13 +211,13 @@ def _find_word_problem(word: str) -> tuple[str, str] | None:
     if spelled is None or ATTACHED.fullmatch(word.partition("=")[0]):
         return None
     dashes, negation, head = spelled.groups()
-    is_short = head in SHORT_NAMES
-    if len(dashes) == 2 and is_short and not find_owned_option(word):
-        rest = word[spelled.end() :]
-        fix = f"--no-{SHORT_NAMES[head]}" if negation else f"-{head}"
-        return "one dash before a short name", f"write {fix}{rest}"
+    long = SHORT_NAMES.get(head)
+    if len(dashes) == 2 and long and not find_owned_option(word):
+        fix = f"--no-{long}" if negation else f"-{head}"
+        return "one dash before a short name", f"write {fix}{word[spelled.end() :]}"
+    is_short = complete_short_name(head) in SHORT_NAMES
     if len(dashes) == 1 and (negation or not is_short):
-        fix = f"--no-{SHORT_NAMES[head]}" if negation and is_short else f"-{word}"
+        fix = f"--no-{long}" if negation and long else f"-{word}"
         return "two dashes before a long name", f"write {fix}"
     return None
 

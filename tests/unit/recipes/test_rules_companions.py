@@ -235,6 +235,7 @@ def test_states_of_a_fixed_size_need_the_hybrid_cache(
         (["-no-ep"], True),
         (["-no-enable-prefix-caching"], True),
         (["-seed", "1"], True),
+        (["-as", "2", "-s", "{}", "-e"], False),
         (["--dtype", "auto"], False),
         (["--no-enable-prefix-caching"], False),
         (["--dtype=auto"], False),
@@ -261,6 +262,8 @@ def test_a_word_of_a_command_line_is_spelled_as_argparse_takes_it(
         ("--cc.mode=1", "write -cc.mode=1"),
         ("--no-ep", "write --no-enable-expert-parallel"),
         ("-no-ep", "write --no-enable-expert-parallel"),
+        ("-no-e", "write --no-e"),
+        ("-d", "write --d"),
         ("-language-model-only", "write --language-model-only"),
     ],
 )

@@ -136,6 +136,10 @@ def test_every_short_name_is_one_of_a_release() -> None:
         (["-n2"], {"nnodes": "2"}),
         (["-qfp8"], {"quantization": "fp8"}),
         (["-q=fp8"], {"quantization": "fp8"}),
+        (["-as", "2"], {"api-server-count": "2"}),
+        (["-s", '{"a": 1}'], {"speculative-config": '{"a": 1}'}),
+        (["-e"], {"enable-expert-parallel": True}),
+        (["-d", "2"], {"d": "2"}),
         (["-O3"], {"optimization-level": "3"}),
         (["-O=3"], {"optimization-level": "3"}),
         (["-O", "3"], {"optimization-level": "3"}),
@@ -322,6 +326,12 @@ def test_what_is_not_a_share_of_memory_is_refused_in_each_place(value: Any, reci
     assert ("utilization", "--gpu-memory-utilization") in _find_broken_rules(recipe, args, ())
 
 
-@pytest.mark.parametrize("word", ["-q", "-qfp8", "--max-num-seqs=4", "-O3", "-sc", "--seed"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *("-q", "-qfp8", "--max-num-seqs=4", "-O3", "-sc", "--seed"),
+        *("--mode", "--m", "-m", "-s", "-as", "--model-impl", "--d", "-x", "--", "-"),
+    ],
+)
 def test_options_of_the_user_are_not_owned(word: str) -> None:
     assert find_owned_option(word) == ""

@@ -22,6 +22,13 @@ from sparkfleet.vllm.owned_options import OWNED_OPTIONS, SECRET_OPTIONS, find_ow
 VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
 ONE_WORD = re.compile(r"--[A-Za-z][\w.-]*")
+ELSEWHERE = {  # options by which vLLM listens, or has options, where sparkfleet does not look
+    "config": "sparkfleet reads the options of vLLM, which its file has more of",
+    "grpc": "sparkfleet asks vLLM over HTTP",
+    "ssl-certfile": "sparkfleet asks vLLM over http, not https",
+    "ssl-keyfile": "sparkfleet asks vLLM over http, not https",
+    "uds": "sparkfleet asks vLLM at vllm_port",
+}
 SPELLED = re.compile(r"(--?)(no[-_])?([A-Za-z][A-Za-z0-9_-]*)(?=[=.]|$)")  # -seed, --no-ep, --sc.x
 BROKEN = re.compile(r"\\\s*$|\\\s*\n|\s--[a-z]")
 
@@ -158,6 +165,18 @@ def _report_repetition(first: VllmOption, option: VllmOption) -> RuleFinding:
     )
 
 
+def _check_endpoint(context: RuleContext) -> Iterator[RuleFinding]:
+    for name, expected in ELSEWHERE.items():
+        if (option := context.enabled_option(name)) is not None:
+            yield RuleFinding(
+                subject=option.flag,
+                expected=f"no such option: {expected}",
+                seen=format_option_value(option.value)[:80],
+                where=option.where,
+                fix="write its options in vllm_args" if name == "config" else f"remove {name}",
+            )
+
+
 def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
         if isinstance(option.value, str) and BROKEN.search(option.value):
@@ -265,6 +284,12 @@ RULES = (
         why="vLLM takes the dotted keys after one word, and drops others and a whole object",
         source="vLLM's utils/argparse_utils.py, 0.10 to 0.33",
         find=_check_dropped_objects,
+    ),
+    Rule(
+        id="endpoint",
+        why="sparkfleet would not find vLLM, or not all of its options",
+        source="vLLM's entrypoints/launchers and utils/argparse_utils.py, 0.32.0",
+        find=_check_endpoint,
     ),
     Rule(
         id="continuation",

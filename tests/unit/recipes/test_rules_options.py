@@ -151,6 +151,25 @@ def test_similar_options_are_left_to_the_recipe(recipes: Recipes) -> None:
     assert "owned" not in recipes.found(recipe)
 
 
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({"vllm_args": {"config": "/etc/vllm.yaml"}}, "error"),
+        ({"vllm_raw_args": ["--config", "more.yaml"]}, "error"),
+        ({"vllm_args": {"uds": "/run/vllm.sock"}}, "error"),
+        ({"vllm_raw_args": ["--ssl-keyfile=key.pem"]}, "error"),
+        ({"vllm_args": {"grpc": True}}, "error"),
+        ({"vllm_args": {"grpc": False, "uds": "None", "ssl_certfile": None}}, None),
+        ({"vllm_args": {"root-path": "/v1"}}, None),
+    ],
+    ids=str,
+)
+def test_an_option_that_moves_the_endpoint_is_reported(
+    recipes: Recipes, variables: dict[str, Any], found: str | None
+) -> None:
+    assert recipes.found({"vllm_model": "a", **variables}).get("endpoint") == found
+
+
 def test_an_option_in_two_spellings_is_reported_at_the_second(recipes: Recipes) -> None:
     text = "vllm_model: a\nvllm_args:\n  max-model-len: 1\n  max_model_len: 2\n"
     (one,) = recipes.judged(text)

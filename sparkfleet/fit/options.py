@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.errors import InputError
-from sparkfleet.values import convert_size, parse_json
+from sparkfleet.values import parse_json
 from sparkfleet.vllm.numbers import convert_fraction, is_auto_length, parse_human_readable_int
+from sparkfleet.vllm.option_types import convert_option_integer
 from sparkfleet.vllm.options import (
     DEFAULT_MEMORY_UTILIZATION,
     VllmOptions,
@@ -181,11 +182,8 @@ def _build_fraction_error(name: str, error: ValueError) -> InputError:
 def _parse_count(name: str, value: Any, default: int) -> int:
     if value is None:
         return default
-    try:
-        count = parse_human_readable_int(value)
-    except ValueError:
-        count = 0
-    if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
+    count = _parse_integer(name, value)
+    if not 1 <= count <= MOST_TOKENS:
         raise InputError(
             f"{name}: expected an integer >= 1 (got {value!r})", hint=f"write: {name}: {default}"
         )
@@ -193,14 +191,21 @@ def _parse_count(name: str, value: Any, default: int) -> int:
 
 
 def _parse_byte_size(name: str, value: Any) -> int:
+    size = _parse_integer(name, value)
+    if size < 1:
+        raise InputError(
+            f"{name}: expected a number of bytes, such as 6G (got {value!r})",
+            hint=f"write: {name}: 6G",
+        )
+    return size
+
+
+def _parse_integer(name: str, value: Any) -> int:
+    """Return the integer that vLLM reads for an option; 0, which is none that it takes, if none."""
     try:
-        size: int | None = parse_human_readable_int(value)
+        return convert_option_integer(name, value)
     except ValueError:
-        size = None
-    try:
-        return convert_size(value if size is None else size, minimum=1)
-    except ValueError as error:
-        raise InputError(f"{name}: {error}", hint=f"write: {name}: 6G") from error
+        return 0
 
 
 def _parse_speculation(value: Any) -> Speculation | None:

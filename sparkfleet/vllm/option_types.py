@@ -6,10 +6,13 @@ table, which also reads the source in an engine or an image.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib import resources
+
+from sparkfleet.vllm.numbers import parse_human_readable_int, parse_integer
 
 INTEGER = "int"
 SIZE = "size"  # an integer that may be written as 64K
@@ -70,3 +73,14 @@ def load_option_types() -> OptionTypes:
         types={name: kind for name, kind, *_ in rows[1:] if kind != CHOICE},
         values={name: values for name, kind, *values in rows[1:] if kind == CHOICE},
     )
+
+
+def convert_option_integer(name: str, value: object, kind: str = "") -> int:
+    """Return the integer that vLLM reads for an option, of the `kind` of the table or of another.
+
+    A size may be written as 64K. Raises ValueError, also for true and false.
+    """
+    is_plain = (kind or load_option_types().types.get(name)) == INTEGER
+    with contextlib.suppress(ValueError):
+        return parse_integer(value)
+    return parse_integer(value) if is_plain else parse_human_readable_int(value)

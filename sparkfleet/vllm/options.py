@@ -8,7 +8,6 @@ vllm/utils/argparse_utils.py of vLLM 0.10.2 to 0.33.0.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,8 +20,6 @@ from sparkfleet.vllm.dotted_options import merge_dotted_values
 from sparkfleet.vllm.numbers import (
     convert_fraction,
     is_auto_length,
-    parse_human_readable_int,
-    parse_integer,
 )
 from sparkfleet.vllm.option_names import (
     ATTACHED,
@@ -35,7 +32,7 @@ from sparkfleet.vllm.option_names import (
     split_option_name,
     write_flag,
 )
-from sparkfleet.vllm.option_types import NO_VALUE, load_option_forms
+from sparkfleet.vllm.option_types import NO_VALUE, convert_option_integer, load_option_forms
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
 APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
@@ -92,13 +89,12 @@ class VllmOption:
     @property
     def integer(self) -> int | None:
         """The integer that it has; None for another value, and for the longest that fits."""
-        is_longest = self.name == "max-model-len" and is_auto_length(self.value)
-        if isinstance(self.value, bool) or is_longest:
+        if self.name == "max-model-len" and is_auto_length(self.value):
             return None
-        for parse in (parse_integer, parse_human_readable_int):
-            with contextlib.suppress(ValueError):
-                return parse(self.value)
-        return None
+        try:
+            return convert_option_integer(self.name, self.value)
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.templating import explain_chat_template_error
 from sparkfleet.values import parse_json
-from sparkfleet.vllm.numbers import is_auto_length, parse_human_readable_int, parse_integer
+from sparkfleet.vllm.numbers import is_auto_length
 from sparkfleet.vllm.option_types import (
     FLAG,
     INTEGER,
@@ -21,6 +21,7 @@ from sparkfleet.vllm.option_types import (
     JSON_OR_TEXT,
     NUMBER,
     SIZE,
+    convert_option_integer,
     load_option_types,
 )
 from sparkfleet.vllm.options import (
@@ -136,12 +137,10 @@ def _describe_number(name: str, kind: str) -> str:
 
 
 def _is_number(name: str, kind: str, text: str) -> bool:
-    if kind == INTEGER:
-        return _is_integer(text)
+    if name == LENGTH and is_auto_length(text):
+        return True
     try:
-        if kind == SIZE:
-            return (name == LENGTH and is_auto_length(text)) or parse_human_readable_int(text) >= 0
-        float(text)
+        float(text) if kind == NUMBER else convert_option_integer(name, text, kind)
     except ValueError:
         return False
     return True
@@ -149,7 +148,7 @@ def _is_number(name: str, kind: str, text: str) -> bool:
 
 def _is_integer(value: object) -> bool:
     try:
-        parse_integer(value)
+        convert_option_integer("", value, INTEGER)
     except ValueError:
         return False
     return True

@@ -203,8 +203,11 @@ def test_a_draft_model_is_loaded_on_every_rank_and_keeps_a_cache() -> None:
         ({"max-num-seqs": True}, "expected an integer >= 1 (got True)"),
         ({"max-num-seqs": "auto"}, "expected an integer >= 1 (got 'auto')"),
         ({"max_num_batched_tokens": -1}, "max-num-batched-tokens"),
-        ({"kv-cache-memory-bytes": 0}, "a size >= 1"),
-        ({"kv-cache-memory-bytes": "-3GiB"}, "kv-cache-memory-bytes: expected a number of bytes"),
+        ({"kv-cache-memory-bytes": 0}, "a number of bytes, such as 6G (got 0)"),
+        ({"kv-cache-memory-bytes": "-3G"}, "kv-cache-memory-bytes: expected a number of bytes"),
+        ({"kv-cache-memory-bytes": "6GiB"}, "kv-cache-memory-bytes: expected a number of bytes"),
+        ({"kv-cache-memory-bytes": "1.5G"}, "such as 6G (got '1.5G')"),
+        ({"max-num-seqs": "16K"}, "expected an integer >= 1 (got '16K')"),
         ({"speculative-config": "{"}, "is not JSON"),
         ({"speculative-config": [1]}, "expected a JSON object"),
         ({"speculative-config": {"num_speculative_tokens": 0}}, "num_speculative_tokens"),
@@ -224,9 +227,9 @@ def test_options_are_read_as_vllm_reads_them() -> None:
     assert parse_serve_options(read_vllm_options({"max-model-len": "auto"})).length is None
     sizes_given = [
         parse_serve_options(read_vllm_options({"kv-cache-memory-bytes": text})).kv_bytes
-        for text in ("2G", "2g", "2GiB")
+        for text in ("2G", "2g", "1.5g")
     ]
-    assert sizes_given == [2 * GIB, 2 * 10**9, 2 * GIB]
+    assert sizes_given == [2 * GIB, 2 * 10**9, 15 * 10**8]
     assert parse_serve_options(read_vllm_options({"quantization": "modelopt"})).online is None
 
 

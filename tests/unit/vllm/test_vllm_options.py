@@ -288,6 +288,9 @@ def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
         ({"max-num-seqs": "+1_0"}, 10),
         ({"max-num-seqs": True}, None),
         ({"max-num-seqs": "many"}, None),
+        ({"max-num-seqs": "16K"}, None),
+        ({"max-num-batched-tokens": "16K"}, 16384),
+        ({"of-a-fork": "16K"}, 16384),
     ],
 )
 def test_the_integer_of_an_option_is_read_as_vllm_reads_it(

@@ -11,6 +11,7 @@ from typing import Any
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.vllm.dotted_options import format_dotted_value, format_word
 from sparkfleet.vllm.option_names import spell_option
+from sparkfleet.vllm.option_types import load_option_forms
 from sparkfleet.vllm.options import lay_dotted_keys, list_repeated_items
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 
@@ -18,10 +19,10 @@ from sparkfleet.vllm.owned_options import OWNED_OPTIONS, find_owned_option
 def format_vllm_args(args: Mapping[str, Any], *, where: Where | None = None) -> tuple[str, ...]:
     """Return the words for `args`.
 
-    A scalar is ``--name value``, a list ``--name a b``, true ``--name``, false ``--no-name``, null
-    nothing, ``{repeat: [a, b]}`` is ``--name a --name b``, any other mapping ``--name`` with its
-    JSON; a dotted option takes its list as one word. Raises
-    RecipeError for an option that sparkfleet sets itself.
+    A scalar is ``--name value``, a list ``--name a b``, true ``--name``, false ``--no-name`` or,
+    where there is no such flag, nothing. Null is nothing, ``{repeat: [a, b]}`` is ``--name a
+    --name b``, any other mapping ``--name`` with its JSON; so is a list of a dotted option, and of
+    some others. Raises RecipeError for an option that sparkfleet sets itself.
     """
     arguments: list[str] = []
     for name, value in lay_dotted_keys(args).items():
@@ -58,7 +59,7 @@ def _format_option(option: str, value: Any) -> Iterator[str]:
         return
     if isinstance(value, bool):
         yield from _format_flag(option, value=value)
-    elif isinstance(value, list | tuple) and "." not in option:
+    elif isinstance(value, list | tuple) and not _takes_one_word(option):
         yield from (option, *map(format_word, value))
     elif (text := format_dotted_value(option, value)).startswith("-"):
         yield f"{option}={text}"  # as a word of its own it would be an option
@@ -66,8 +67,14 @@ def _format_option(option: str, value: Any) -> Iterator[str]:
         yield from (option, text)
 
 
+def _takes_one_word(option: str) -> bool:
+    return "." in option or option.removeprefix("--") in load_option_forms().json_lists
+
+
 def _format_flag(option: str, *, value: bool) -> Iterator[str]:
     if "." in option:  # a key of a JSON object takes its value as a word
         yield from (option, format_word(value))
-    else:
-        yield option if value else f"--no-{option.removeprefix('--')}"
+    elif value:
+        yield option
+    elif (name := option.removeprefix("--")) not in load_option_forms().only_true:
+        yield f"--no-{name}"

@@ -21,6 +21,8 @@ JSON = "json"
 JSON_OR_TEXT = "json-or-text"  # JSON where the text has braces around it
 FLAG = "flag"  # true or false, without a value on the command line
 CHOICE = "choice"
+FLAG_FORM = "0"  # how many words follow; of some one
+LIST_FORM = "+"  # one or more
 NO_VALUE = ("", "None")  # to vLLM, where an option may have none
 
 
@@ -37,13 +39,15 @@ class OptionTypes:
 class OptionForms:
     """How many words each option takes: 0, 1, ? (none or one) or + (one or more).
 
-    `optional` are those that NO_VALUE unsets, `only_true` the flags without a ``--no-`` form.
+    `optional` are those that NO_VALUE unsets, `only_true` the flags without a ``--no-`` form, and
+    `json_lists` take a list as one word.
     """
 
     release: str
     words: Mapping[str, str]
     optional: Collection[str]
     only_true: Collection[str]
+    json_lists: Collection[str]
 
 
 @functools.cache
@@ -55,6 +59,7 @@ def load_option_forms() -> OptionForms:
         words={name: words for name, words, *_ in rows},
         optional={name for name, _, *more in rows if "optional" in more},
         only_true={name for name, _, *more in rows if "only-true" in more},
+        json_lists={name for name, _, *more in rows if "json-list" in more},
     )
 
 

@@ -10,6 +10,7 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.rules import (
     bad_images,
     bounds,
+    forms,
     harmony_vocabulary,
     kernels,
     memory,
@@ -43,6 +44,7 @@ TOPICS = (
     options,
     values,
     typed,
+    forms,
     bounds,
     combinations,
     companions,

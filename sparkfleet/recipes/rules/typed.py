@@ -13,6 +13,7 @@ from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.templating import explain_chat_template_error
 from sparkfleet.values import parse_json
+from sparkfleet.vllm.dotted_options import format_word
 from sparkfleet.vllm.numbers import is_auto_length
 from sparkfleet.vllm.option_types import (
     FLAG,
@@ -44,16 +45,16 @@ NUMBER_LISTS = ("cudagraph-capture-sizes",)
 
 
 def _check_json_values(context: RuleContext) -> Iterator[RuleFinding]:
-    for option in _list_text_options(context):
+    for option, text in _list_single_words(context):
         kind = _find_type(option.name, context)
-        is_json = kind == JSON or (kind == JSON_OR_TEXT and bool(OBJECT.fullmatch(option.value)))
-        if not is_json or PLACEHOLDER.fullmatch(option.value) or option.path:
+        is_json = kind == JSON or (kind == JSON_OR_TEXT and bool(OBJECT.fullmatch(text)))
+        if not is_json or PLACEHOLDER.fullmatch(text) or option.path:
             continue
-        if problem := _explain_no_object(option):
+        if problem := _explain_no_object(option.name, text):
             yield RuleFinding(
                 subject=option.flag,
                 expected="a JSON object",
-                seen=f"{option.value[:80]}: {problem}",
+                seen=f"{text[:80]}: {problem}",
                 where=option.where,
                 fix=f"write it as a mapping in vllm_args, without quotes: {option.name}: "
                 "{key: value}",
@@ -74,12 +75,12 @@ def _check_level(context: RuleContext) -> Iterator[RuleFinding]:
         )
 
 
-def _explain_no_object(option: VllmOption) -> str:
+def _explain_no_object(name: str, text: str) -> str:
     """Return why a text cannot be read as a JSON object; "" where it can."""
-    if option.name == "compilation-config" and LEVEL.fullmatch(option.value):
+    if name == "compilation-config" and LEVEL.fullmatch(text):
         return ""
     try:
-        value = parse_json(SHORT_SIZE.sub(lambda found: found[1] or "0", option.value))
+        value = parse_json(SHORT_SIZE.sub(lambda found: found[1] or "0", text))
     except ValueError as error:
         return str(error)
     return "" if isinstance(value, dict) else f"it is a {type(value).__name__}"
@@ -94,14 +95,12 @@ def _find_type(name: str, context: RuleContext) -> str:
 
 
 def _check_numbers(context: RuleContext) -> Iterator[RuleFinding]:
-    for option in _list_text_options(context):
+    for option, text in _list_single_words(context):
         kind = _find_type(option.name, context)
         expected = _describe_number(option.name, kind)
-        if not expected or option.path:
+        if not expected or option.path or is_malformed(text):
             continue
-        if is_malformed(option.value):
-            continue
-        if not _is_number(option.name, kind, option.value.strip()):
+        if not _is_number(option.name, kind, text.strip()):
             yield RuleFinding(
                 subject=option.flag,
                 expected=expected,
@@ -219,6 +218,16 @@ def _is_json(value: str) -> bool:
         return isinstance(parse_json(value), dict | list)
     except ValueError:
         return False
+
+
+def _list_single_words(context: RuleContext) -> Iterator[tuple[VllmOption, str]]:
+    """Yield the options that have one value, with the word that it is or becomes."""
+    for name in dict.fromkeys(option.name for option in context.vllm_options):
+        option = context.option(name)
+        value = option.value if option is not None else None
+        items = value if isinstance(value, list) else [value]
+        if option is not None and len(items) == 1 and not isinstance(items[0], bool):
+            yield option, format_word(items[0])
 
 
 def _list_text_options(context: RuleContext) -> Iterator[Any]:

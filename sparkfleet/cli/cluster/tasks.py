@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from sparkfleet.cli.cluster.options import (
     ClusterUpOptions,
     ClusterWatchOptions,
@@ -20,7 +18,6 @@ from sparkfleet.cli.cluster.options import (
     UnlockOptions,
 )
 from sparkfleet.cli.command import command
-from sparkfleet.cli.exit_codes import REFUSED
 from sparkfleet.cli.options import (
     BECOME,
     CHECK,
@@ -61,11 +58,9 @@ def up(options: ClusterUpOptions) -> int:
       {task:cluster.up} --tp 2 --check --diff    what would change
       {task:cluster.up} --all                    every cluster of the inventory
     """
-    if not options.every_cluster:
-        return _start(options)
-    from sparkfleet.cli.cluster.all_clusters import start_all
+    from sparkfleet.cli.cluster.start_stop import run_cluster_up
 
-    return start_all(options, _start)
+    return run_cluster_up(options)
 
 
 @command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS, whole_cluster=True)
@@ -89,20 +84,9 @@ def down(options: DownOptions) -> int:
     also clusters managed by sparkfleet on these hosts that the inventory does not define. A service
     of `cluster.enable` on this machine is stopped first; the next start of the cluster starts it.
     """
-    if not options.every_cluster:
-        return _stop(options)
-    from sparkfleet.cli.cluster.all_clusters import stop_all
+    from sparkfleet.cli.cluster.start_stop import run_cluster_down
 
-    return stop_all(options, _stop)
-
-
-def _stop(options: DownOptions) -> int:
-    """Stop the service of `cluster.enable`, then run the playbook of a stop."""
-    from sparkfleet.cli.cluster.watching.service import set_watch_service
-    from sparkfleet.cli.playbook.run_playbook import run_playbook
-
-    set_watch_service(options, "stop")
-    return run_playbook("cluster-down", options, orphans=options.orphans)
+    return run_cluster_down(options)
 
 
 @command("cluster.switch", *START, whole_cluster=True)
@@ -114,18 +98,9 @@ def switch(options: SwitchOptions) -> int:
 
       {task:cluster.switch} qwen3.6-27b-nvfp4
     """
-    return _start(options)
+    from sparkfleet.cli.cluster.start_stop import start_cluster
 
-
-def _start(options: Options) -> int:
-    """Run the playbook of a start, then let the service of `cluster.enable` run again."""
-    from sparkfleet.cli.cluster.watching.service import set_watch_service
-    from sparkfleet.cli.playbook.run_playbook import run_playbook
-
-    code = run_playbook("cluster-up", options)
-    if code == 0:
-        set_watch_service(options, "start")
-    return code
+    return start_cluster(options)
 
 
 @command("cluster.drift", RUN, SIZE, EXECUTOR, RECIPE, DIFF, whole_cluster=True)
@@ -136,15 +111,9 @@ def drift(options: Options) -> int:
     options that `cluster.up` was given; without --tp, --pp, --dp or --solo it uses every Spark of
     the cluster. --diff shows the differences of files.
     """
-    from sparkfleet.cli.playbook.run_playbook import run_playbook
+    from sparkfleet.cli.cluster.drift import show_drift
 
-    reason = "cluster.drift is read-only"
-    code = run_playbook("cluster-drift", replace(options, check=True, allow_degraded=reason))
-    if code or options.json:
-        return code
-    from sparkfleet.cli.cluster.watching.enable import has_unit_drift
-
-    return REFUSED if has_unit_drift(options) else 0
+    return show_drift(options)
 
 
 @command("cluster.lock", CLUSTER, LOCK)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 from collections.abc import Iterator
@@ -158,6 +159,20 @@ def test_the_life_of_a_cluster_up_has_the_tasks_of_its_playbook_in_order() -> No
         name for name in tasks if name not in later
     ]
     assert later <= set(tasks)
+
+
+@pytest.mark.parametrize("area", ["cluster", "gateway", "links", "recipes", "serve", "weights"])
+def test_a_task_only_calls_the_module_that_does_its_work(area: str) -> None:
+    tree = ast.parse((PACKAGE / "cli" / area / "tasks.py").read_text())
+    functions = [
+        node for node in tree.body if isinstance(node, ast.FunctionDef) and node.decorator_list
+    ]
+    assert functions
+    for node in functions:
+        *imports, last = node.body[1:]
+        assert isinstance(last, ast.Return), node.name
+        assert imports, node.name
+        assert all(isinstance(step, ast.ImportFrom) for step in imports), node.name
 
 
 def test_the_table_of_the_readme_has_every_task() -> None:

@@ -24,6 +24,15 @@ def compute_exit_code(errors: Iterable[SparkfleetError] = (), *, refused: bool =
     return combine_exit_codes(failed=refused or not all(lost), unreachable=any(lost))
 
 
+def combine_cluster_codes(codes: Iterable[int]) -> int:
+    """Return the exit code of several clusters together: the worst, 6 for those of 2 and of 4."""
+    seen = set(codes)
+    both = combine_exit_codes(
+        failed=HostError.exit_code in seen, unreachable=UnreachableError.exit_code in seen
+    )
+    return max(0, both, *seen)
+
+
 def compute_error_exit_code(error: SparkfleetError) -> int:
     """Return the exit code of a task that `error` stopped, together with those of other hosts."""
     failures = (error, *error.others)

@@ -9,6 +9,7 @@ from typing import TypeVar
 from sparkfleet.cli import defaults
 from sparkfleet.cli.command import print_error
 from sparkfleet.cli.connection_checks import check_ssh_options
+from sparkfleet.cli.exit_codes import combine_cluster_codes, compute_error_exit_code
 from sparkfleet.cli.gateway.start_stop import run_gateway_down_if_any
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
@@ -40,13 +41,7 @@ def start_all(options: OptionsT, start: Callable[[OptionsT], int]) -> int:
         raise first
     names = [cluster.name for cluster in clusters]
     for number, one in enumerate(_select_each(options, clusters)):
-        try:
-            code = start(one)
-        except SparkfleetError as error:
-            print_error(error)
-            code = error.exit_code
-        except KeyboardInterrupt:
-            code = Interrupted.exit_code
+        code = _run_one(start, one)
         if code:
             print_lines(*_format_stopped_start(names, number, code))
             return code
@@ -65,12 +60,30 @@ def _format_stopped_start(names: Sequence[str], failed: int, code: int) -> Itera
 def stop_all(options: OptionsT, stop: Callable[[OptionsT], int]) -> int:
     """Stop the gateway, then every cluster in the order of the inventory.
 
-    Return the worst exit code.
+    One that cannot be stopped does not keep the others running; only Ctrl-C ends it. Return the
+    exit code of all together.
     """
     clusters = _read_clusters(options)
-    return max(
-        run_gateway_down_if_any(options), *(stop(one) for one in _select_each(options, clusters))
-    )
+    codes = {"the gateway": _run_one(run_gateway_down_if_any, options)}
+    for one in _select_each(options, clusters):
+        if Interrupted.exit_code in codes.values():
+            break
+        codes[f"cluster {one.cluster}"] = _run_one(stop, one)
+    print_lines(*(f"{name} failed with exit code {code}" for name, code in codes.items() if code))
+    if left := [cluster.name for cluster in clusters if f"cluster {cluster.name}" not in codes]:
+        print_lines(f"not stopped: {', '.join(left)}")
+    return combine_cluster_codes(codes.values())
+
+
+def _run_one(act: Callable[[OptionsT], int], options: OptionsT) -> int:
+    """Return the exit code of `act`, also where it raises an error, which is printed."""
+    try:
+        return act(options)
+    except SparkfleetError as error:
+        print_error(error)
+        return compute_error_exit_code(error)
+    except KeyboardInterrupt:
+        return Interrupted.exit_code
 
 
 def _read_clusters(options: Options) -> list[Cluster]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from sparkfleet.cli import defaults
@@ -17,11 +17,20 @@ from sparkfleet.errors import GateError, Interrupted, SparkfleetError, UsageErro
 from sparkfleet.inventory.clusters import choose_cluster, read_cluster_definitions
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.launch.preflight.shared_hosts import find_shared_host_conflicts, read_own_settings
-from sparkfleet.model import Cluster
+from sparkfleet.model import Cluster, Inventory
 
 OptionsT = TypeVar("OptionsT", bound=Options)
 # Options of one cluster or one document, by field
 OF_ONE = ("cluster", "limit", "recipe", "tp", "pp", "dp", "solo", "junit", "trace")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EveryCluster:
+    """An inventory, its files, and its clusters in their order."""
+
+    files: tuple[str, ...]
+    inventory: Inventory
+    clusters: tuple[Cluster, ...]
 
 
 def start_all(options: OptionsT, start: Callable[[OptionsT], int]) -> int:
@@ -86,7 +95,7 @@ def _run_one(act: Callable[[OptionsT], int], options: OptionsT) -> int:
         return Interrupted.exit_code
 
 
-def _read_clusters(options: Options) -> list[Cluster]:
+def _read_clusters(options: Options) -> tuple[Cluster, ...]:
     if given := [name for name in OF_ONE if name in options.given]:
         raise UsageError(
             f"--all cannot be combined with --{given[0]}",
@@ -98,18 +107,18 @@ def _read_clusters(options: Options) -> list[Cluster]:
             "--all cannot be combined with --output json",
             hint="use it for one cluster at a time: --cluster NAME --output json",
         )
-    return read_every_cluster(options)[1]
+    return read_every_cluster(options).clusters
 
 
-def read_every_cluster(options: Options) -> tuple[tuple[str, ...], list[Cluster]]:
-    """Return the files of the inventory, and its clusters in their order; raises InputError."""
+def read_every_cluster(options: Options) -> EveryCluster:
+    """Return the inventory and its clusters; raises InputError."""
     files = tuple(defaults.find_inventory_files(options.inventory))
     inventory = load_inventory(files, extra_vars=options.set_variables)
-    clusters = [
+    clusters = tuple(
         choose_cluster(inventory, name=name) for name in read_cluster_definitions(inventory)
-    ]
+    )
     check_ssh_options(host for cluster in clusters for host in cluster.hosts)
-    return files, clusters
+    return EveryCluster(files=files, inventory=inventory, clusters=clusters)
 
 
 def _select_each(options: OptionsT, clusters: Sequence[Cluster]) -> Iterator[OptionsT]:

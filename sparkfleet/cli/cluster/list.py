@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparkfleet.cli.cluster.all_clusters import read_every_cluster
+from sparkfleet.cli.cluster.all_clusters import EveryCluster, read_every_cluster
 from sparkfleet.cli.context import open_pool
+from sparkfleet.cli.exit_codes import combine_cluster_codes
 from sparkfleet.cli.gateway.summary import summarize_gateway
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.documents import print_document
@@ -19,7 +20,6 @@ from sparkfleet.cli.views.health import (
 )
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.cli.views.tables import create_cell, create_console, create_table
-from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.launch.endpoint.health import (
     ClusterHealth,
     HealthLook,
@@ -50,6 +50,11 @@ class ListedCluster:
     health: ClusterHealth
 
     @property
+    def exit_code(self) -> int:
+        """The exit code of `cluster.status`, which counts hosts that the deployment lacks too."""
+        return compute_health_exit_code(self.health, self.look.list_errors())
+
+    @property
     def model(self) -> str:
         """The served name, else the model or recipe that the inventory names, "" if none."""
         head = self.settings[0]
@@ -75,15 +80,15 @@ class ListedCluster:
 
 
 def show_clusters(options: Options) -> int:
-    """Print every cluster, and what clusters claim twice; return the worst exit code."""
-    files, chosen = read_every_cluster(options)
-    settings = {cluster.name: read_own_settings(cluster.hosts) for cluster in chosen}
+    """Print every cluster, and what clusters claim twice; return the exit code of all."""
+    read = read_every_cluster(options)
+    settings = {cluster.name: read_own_settings(cluster.hosts) for cluster in read.clusters}
     conflicts = tuple(find_shared_host_conflicts(settings))
     if not options.json:
-        print_lines(f"{options.task}  inventory {' '.join(map(format_path, files))}")
-    listed = _look_at_clusters(options, chosen, settings)
-    gateway = _look_at_gateway(options, files)
-    codes = {each.cluster.name: compute_health_exit_code(each.health) for each in listed}
+        print_lines(f"{options.task}  inventory {' '.join(map(format_path, read.files))}")
+    listed = _look_at_clusters(options, read.clusters, settings)
+    gateway = _look_at_gateway(options, read)
+    code = combine_cluster_codes(each.exit_code for each in listed)
     if options.json:
         clusters = {each.cluster.name: _serialize_cluster(each) for each in listed}
         shared = [asdict(conflict) for conflict in conflicts]
@@ -91,13 +96,13 @@ def show_clusters(options: Options) -> int:
             clusters=clusters,
             conflicts=shared,
             gateway=gateway,
-            exit_code=max(codes.values()),
+            exit_code=code,
         )
     else:
         _print_clusters(listed, conflicts)
         if gateway:
             print_lines("gateway {url}: {state}, on {host}".format(**gateway))
-    return max(codes.values())
+    return code
 
 
 def _look_at_clusters(
@@ -121,10 +126,9 @@ def _look_at_clusters(
     return listed
 
 
-def _look_at_gateway(options: Options, files: Sequence[str]) -> dict[str, Any] | None:
-    inventory = load_inventory(files, extra_vars=options.set_variables)
+def _look_at_gateway(options: Options, read: EveryCluster) -> dict[str, Any] | None:
     with open_pool(options) as pool:
-        return summarize_gateway(pool, inventory)
+        return summarize_gateway(pool, read.inventory)
 
 
 def _print_clusters(
@@ -154,11 +158,14 @@ def _format_memory_use(each: ListedCluster) -> str:
 
 
 def _format_reasons(listed: Sequence[ListedCluster]) -> Iterator[str]:
-    """Yield why a cluster that was started does not serve, or works with a reason."""
+    """Yield why a cluster that was started does not serve, and which hosts were not read."""
     for each in listed:
+        name = each.cluster.name
         if compute_health_exit_code(each.health):
-            yield f"{each.cluster.name}: {each.health}"
+            yield f"{name}: {each.health}"
             yield f"  {each.health.fix}"
+        lost = [error for error in each.look.list_errors() if error.host != each.health.host]
+        yield from (f"{name}: {error}" for error in lost)
 
 
 def _serialize_cluster(each: ListedCluster) -> dict[str, Any]:
@@ -169,4 +176,6 @@ def _serialize_cluster(each: ListedCluster) -> dict[str, Any]:
         "hosts": list(each.look.ranks or [host.name for host in each.cluster.hosts]),
         "memory_utilization": find_memory_utilization(each.settings[0]),
         "gpu_memory": each.gpu_memory,
+        "errors": {error.host: error.message for error in each.look.list_errors()},
+        "exit_code": each.exit_code,
     }

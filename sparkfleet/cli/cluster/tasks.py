@@ -157,7 +157,8 @@ def list_clusters(options: Options) -> int:
     """Show every cluster of the inventory: its state, model, address, hosts and memory.
 
     Clusters that share hosts may serve at the same time where their memory and ports allow it; what
-    they claim twice is shown below the table. The exit code is the worst of `cluster.status`.
+    they claim twice is shown below the table. The exit code combines those of
+    `cluster.status`: 6 where some hosts failed and others were not reached.
 
       {task:cluster.list}
       {task:cluster.list} --output json

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sparkfleet.errors import CommandError, HostError, UnreachableError
 from sparkfleet.facts.gpu_state import GpuState, parse_gpu_state
 from sparkfleet.facts.last_shutdown import LastShutdown, parse_last_shutdown
 from sparkfleet.facts.machine import GpuProcess, parse_gpu_processes
@@ -167,6 +168,12 @@ class HealthLook:
     def ranks(self) -> tuple[str, ...]:
         """The hosts of the deployment, in rank order; empty if no host has a record."""
         return self.about.hosts or tuple(filter(None, (self.head,)))
+
+    def list_errors(self) -> tuple[HostError, ...]:
+        """Return the error of each host that was not reached, or answered something else."""
+        lost = (UnreachableError(text, host=name) for name, text in self.errors.items())
+        broken = (CommandError(text, host=name) for name, text in self.broken.items())
+        return (*lost, *broken)
 
     @property
     def copy_size(self) -> int:

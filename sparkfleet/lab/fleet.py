@@ -174,11 +174,6 @@ def _reboot_host(state: LabState, host: HostPlan, lock: int) -> LabState:
     return state
 
 
-def power_off_host(host: str) -> None:
-    """Cut a host's power: every process of it dies at once, then its cables go dark."""
-    set_fault(host, "power-off")
-
-
 def run_on(
     host: str, argv: Sequence[str], *, check: bool = True
 ) -> subprocess.CompletedProcess[str]:

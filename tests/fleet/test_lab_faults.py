@@ -249,8 +249,8 @@ def test_a_dead_sshd_refuses_while_the_host_answers_pings() -> None:
 
 def test_a_host_without_power_is_off_and_keeps_its_disk() -> None:
     fleet.run_on("spark-01", ["touch", "/home/nvidia/kept", "/etc/kept"])
-    fleet.power_off_host("spark-01")
-    fleet.power_off_host("spark-01")
+    fleet.set_fault("spark-01", "power-off")
+    fleet.set_fault("spark-01", "power-off")
     assert _first().alive is False
     ping = fleet.run_on("spark-02", ["ping", "-c1", "-W0.2", "10.78.0.1"], check=False)
     assert "0 received" in ping.stdout
@@ -269,7 +269,7 @@ def test_faults_outlive_a_reboot() -> None:
     kinds = ("no-rdma", "mtu", "gid-moved")
     for kind in kinds:
         fleet.set_fault("spark-01", kind)
-    fleet.power_off_host("spark-01")
+    fleet.set_fault("spark-01", "power-off")
     fleet.set_fault("spark-01", "power-off", clear=True)
     assert _first().faults == kinds
     _shows(SIGNS["no-rdma"].broken, SIGNS["no-rdma"].command)

@@ -317,7 +317,7 @@ def test_a_start_that_fails_after_a_drop_is_rolled_back_on_every_host(
 
 @pytest.mark.thorough
 def test_a_lost_host_is_unknown_until_it_answers(run: Run, serving: str, inventory: str) -> None:
-    loss = Event(mark="TASK [Join gate]", deed=lambda _: fleet.power_off_host("spark-02"))
+    loss = Event(mark="TASK [Join gate]", deed=lambda _: fleet.set_fault("spark-02", "power-off"))
     done = type_command(*UP, *SECOND, "--inventory", inventory, events=[loss])
     assert done.code in (2, 4, 6), done.output
     assert "previous deployment stays down: spark-02 unreachable" in done.output

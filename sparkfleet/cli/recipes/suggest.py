@@ -82,11 +82,6 @@ class Candidate:
         return next((figure for figure in self.figures if figure.nodes == nodes), None)
 
     @property
-    def best(self) -> SpeedFigure | None:
-        """The fastest figure of the sizes that are possible."""
-        return max(self.figures, key=lambda figure: figure.decode, default=None)
-
-    @property
     def has_copies(self) -> bool:
         """Whether --dp serves copies of one Spark each that do not need each other.
 

@@ -35,7 +35,6 @@ class EventKind(enum.StrEnum):
     WATCH_ENDED = "watch-ended"
     ENABLED = "enabled"  # cluster.enable
     DISABLED = "disabled"
-    NOTIFY_FAILED = "notify-failed"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

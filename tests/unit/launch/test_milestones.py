@@ -193,11 +193,28 @@ def test_a_log_cut_anywhere_is_read(name: str, data: st.DataObject) -> None:
     assert seats(cut) is not None
 
 
-@given(st.text())
+PIECES = [
+    *ENGINE_MESSAGES,
+    *("\r", "\x1b[32m", "(Worker_TP1 pid=98) ", "INFO 06-07 22:50:47 [a.py:7] ", "{", "}"),
+    " [repeated 2x across cluster]",
+]
+
+
+@given(st.lists(st.sampled_from(PIECES) | st.text(), max_size=6).map("".join))
 def test_any_text_is_read(text: str) -> None:
-    assert "\r" not in parse_log_line(text).text
-    assert parse_milestone(text) is None or text.strip()
+    entry = parse_log_line(text)
+    assert "\r" not in entry.text
+    milestone = parse_milestone(text)
+    if milestone is not None:
+        assert milestone.text in entry.text
+        assert str(milestone).startswith(milestone.phase)
+        assert (milestone.address, milestone.pid) == (entry.address, entry.pid)
     assert find_copied_variables(text) == ()
+
+
+@pytest.mark.parametrize("message", ["", " ", "\r", "\x1b[32m", "(Worker_TP1 pid=98) ", "INFO a"])
+def test_a_line_without_a_message_reports_no_stage(message: str) -> None:
+    assert parse_milestone(message) is None
 
 
 def test_the_copied_environment_lacks_what_must_stay_per_host() -> None:

@@ -89,6 +89,10 @@ class Cluster:
         """The hosts of ranks 1 and up."""
         return self.hosts[1:]
 
+    def find_host(self, name: str) -> Host:
+        """Return the host `name`."""
+        return self.hosts[self.rank(name)]
+
     def rank(self, name: str) -> int:
         """Return the node rank of host `name`."""
         return next(rank for rank, host in enumerate(self.hosts) if host.name == name)

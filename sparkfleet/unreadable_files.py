@@ -1,4 +1,4 @@
-"""Refusal of files whose content has no end."""
+"""Refusal of files whose content has no end, and how others begin that are not UTF-8 text."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 
 # A shell's <(command) and |, which somebody writes to
 DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
+
+LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the marks with which a text begins, also of UTF-32
 
 
 def refuse_endless_file(path: Path) -> None:

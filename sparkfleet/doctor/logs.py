@@ -9,14 +9,13 @@ from typing import BinaryIO
 
 from sparkfleet.errors import UsageError
 from sparkfleet.quantities import format_size
-from sparkfleet.unreadable_files import refuse_endless_file
+from sparkfleet.unreadable_files import UTF_16, refuse_endless_file
 
 LOG_HINT = "pass a log, a folder of logs, or - for standard input"
 RUN_LOG = "run.log"  # the run's own log, next to HOST-ROLE.log of each host
 INTERRUPTED = "interrupted-"  # prefix of a log that an interrupted run left
 _MOST = 256 * 1024 * 1024  # bytes of a log
 _PROBED = 8192  # bytes that are read to detect binary files
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # begin what PowerShell wrote, which is text
 _COMPRESSED = {  # first bytes, and the program that prints such a file
     b"\x1f\x8b": "gzip -dc",
     b"\x28\xb5\x2f\xfd": "zstd -dc",
@@ -84,7 +83,7 @@ def _is_log_file(path: Path) -> bool:
         return False
     with path.open("rb") as file:
         begin = file.read(_PROBED)
-    is_text = b"\0" not in begin or begin.startswith(_UTF_16)
+    is_text = b"\0" not in begin or begin.startswith(UTF_16)  # as PowerShell writes
     return is_text and not begin.startswith(tuple(_COMPRESSED))
 
 
@@ -106,5 +105,5 @@ def read_log_stream(file: BinaryIO, name: str) -> str:
         if content.startswith(begin):
             hint = f"unpack it: {printer} FILE | {{task:doctor}} -"
             raise UsageError(f"{name} is compressed", hint=hint)
-    encoding = "utf-16" if content.startswith(_UTF_16) else "utf-8"
+    encoding = "utf-16" if content.startswith(UTF_16) else "utf-8"
     return content.decode(encoding, errors="replace")

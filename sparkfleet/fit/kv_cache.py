@@ -29,7 +29,7 @@ BYTES = {  # of one element
 }
 PACKED = "_ds_mla"  # fp8_ds_mla, nvfp4_ds_mla
 FP8_DS_MLA = 656  # bytes of a token in a layer of DeepSeek V3.2
-SPARSE_PACKED = ("auto", "fp8", "fp8_e4m3", "fp8_ds_mla")
+PACKED_TYPES = ("auto", "fp8", "fp8_e4m3", "fp8_ds_mla")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -293,7 +293,7 @@ def _count_packed_bytes(shape: Architecture, dtype: str) -> int:
     bits, four scales of 32, and 64 of 16 (`_canonicalize_sparse_mla_kv_cache_dtype` and
     `MLAAttention.get_kv_cache_spec` in vllm/model_executor/layers/attention/mla_attention.py).
     """
-    if dtype in SPARSE_PACKED:
+    if dtype in PACKED_TYPES:
         return FP8_DS_MLA
     return _count_latent_bytes(shape, element_bytes(shape, dtype))
 

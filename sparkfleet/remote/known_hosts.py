@@ -16,14 +16,13 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError
-from sparkfleet.unreadable_files import explain_unreadable_file
+from sparkfleet.unreadable_files import UTF_16, explain_unreadable_file
 
 REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
 HASHED = "|1|"  # HMAC-SHA1, the only scheme that exists
 # characters of a pattern: https://github.com/openssh/openssh-portable/blob/master/match.c
 MOST_PATTERN = 1022
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 BYTE_ORDER_MARK = "\ufeff"  # for ssh a part of the first name
 LENGTH = struct.Struct(">I")
 

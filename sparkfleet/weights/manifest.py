@@ -18,6 +18,7 @@ from sparkfleet.onhost.shared.weights.hashes import hash_file
 from sparkfleet.onhost.shared.weights.ledger import Ledger
 from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
 from sparkfleet.resources import expand_home, resolve_path
+from sparkfleet.unreadable_files import LFS_POINTER
 from sparkfleet.values import parse_json
 
 HASHES = "hashes.jsonl"
@@ -28,7 +29,6 @@ NUMBERED = re.compile(r"(?P<set>.*)-\d+-of-(?P<count>\d+)\.(safetensors|gguf|bin
 OF_MAC = ("._", ".DS_Store")  # begins of names that macOS adds on disks without its attributes
 MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.gguf", "*.bin")
 CONFIG = "config.json"
-LFS = b"version https://git-lfs.github.com/spec/v1\n"
 NAME_IT = "name the folder that holds config.json"
 UNREADABLE = "make the folder readable to the user who runs this"
 BROKEN = "the download is broken; fetch that file again"
@@ -264,7 +264,7 @@ def _make_model_file(name: str, file: Path, ledger: Ledger) -> ModelFile:
 
 def _find_file_problem(file: Path, name: str, size: int) -> str | None:
     with file.open("rb") as opened:
-        if opened.read(len(LFS)) == LFS:
+        if opened.read(len(LFS_POINTER)) == LFS_POINTER:
             return "a Git LFS pointer, not the file itself; in its folder: git lfs pull"
     if file.suffix == ".safetensors":
         return header_problem(file, size)

@@ -9,7 +9,7 @@ from pathlib import Path
 from yaml.reader import Reader
 
 from sparkfleet.errors import InputError, Where
-from sparkfleet.unreadable_files import refuse_endless_file
+from sparkfleet.unreadable_files import LFS_POINTER, UTF_16, refuse_endless_file
 from sparkfleet.yaml.encryption import find_encryption
 
 MAX_BYTES = 1_000_000  # 2 s of a slow processor; an inventory of 1,000 hosts has half
@@ -20,8 +20,6 @@ PASSWORD = re.compile(
     r"|(?:\b|_)(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS?)[A-Z_]*[\"']?\s*[:=]"
     r"|(?i:\b(?:api[-_]key|hf[-_]token)[\"']?\s*[:=,\s])"  # vLLM's options, also among words
 )
-LFS = b"version https://git-lfs.github.com/spec/v1\n"
-UTF_16 = (b"\xff\xfe", b"\xfe\xff")  # the marks with which a file begins, also of UTF-32
 HTML = re.compile(rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)\b")
 CONFLICT = tuple(map(re.compile, ("(?m)^<{7} ", "(?m)^={7}\r?$", "(?m)^>{7} ")))
 LINE_END = re.compile("\r\n|[\r\n\x85\u2028\u2029]")  # libyaml's line ends
@@ -101,7 +99,7 @@ def _refuse_other_content(content: bytes, file: str, error: type[InputError]) ->
     where = Where(file=file, line=1, col=1)
     if (encryption := find_encryption(content)) is not None:
         raise error(encryption.problem, where=where, hint=encryption.fix)
-    if content.startswith(LFS):
+    if content.startswith(LFS_POINTER):
         problem = "is a Git LFS pointer, not the file itself"
         raise error(problem, where=where, hint="in its folder: git lfs pull")
     if content.startswith(UTF_16):

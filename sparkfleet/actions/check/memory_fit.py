@@ -111,7 +111,7 @@ def _plan_memory_fit(
     """Return the verdicts on one host: on this start, and on all clusters together."""
     facts = run.facts[name]
     survey = run.surveys[name]
-    room = compute_available_memory(facts, survey, run.settings(_find_fit_host(run, name)))
+    room = compute_available_memory(facts, survey, run.settings(run.cluster.find_host(name)))
     if room is None:
         return Plan(verdicts=(build_unknown_memory_verdict(name),))
     fit = evaluate_nodes(requirement, start_options, (room,))[name]
@@ -120,7 +120,3 @@ def _plan_memory_fit(
     return Plan(
         verdicts=(build_fit_verdict(fit, start_options, users), *shared), message=fit.sentence
     )
-
-
-def _find_fit_host(run: RunContext, name: str) -> Host:
-    return next(host for host in run.cluster.hosts if host.name == name)

@@ -86,7 +86,7 @@ class StageImage(Action[ImageArgs]):
                 transfer.repeat_after_loss(lambda: transfer.build_image(node), node)
             return replace(plan, work=transfer.inspect_images(node))
         if work.source:
-            source = _build_transfer_node(run, _find_source_host(run, work.source))
+            source = _build_transfer_node(run, run.cluster.find_host(work.source))
             ends = find_transfer_ends(run, work.source, connection.host.name)
             transfer.repeat_after_loss(
                 lambda: transfer.copy_image(source, node, ends, report), node, source
@@ -157,7 +157,3 @@ def _build_transfer_node(run: RunContext, host: Host) -> ImageHost:
         settings=run.settings(host),
         survey=run.surveys[host.name],
     )
-
-
-def _find_source_host(run: RunContext, name: str) -> Host:
-    return next(host for host in run.cluster.hosts if host.name == name)

@@ -18,7 +18,7 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.fit.options import parse_token_limit
 from sparkfleet.launch.endpoint import prompts
-from sparkfleet.launch.endpoint.replies import Reply
+from sparkfleet.launch.endpoint.replies import STREAM, Reply
 from sparkfleet.launch.endpoint.throughput import (
     Throughput,
     compare_speeds,
@@ -31,7 +31,6 @@ from sparkfleet.vllm.metrics import Sample, count_cached_tokens, count_foreign_t
 REQUESTS = 4
 CONTEXT = 2048
 TIMEOUT = 600.0  # s, and one for each token; the first request of a shape compiles
-STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 BUSY = "other clients generated {} tokens during the benchmark; results are understated"
 NO_METRICS = "/metrics unavailable: prefix-cache hits cannot be excluded from prefill throughput"
 

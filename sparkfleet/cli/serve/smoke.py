@@ -18,11 +18,10 @@ from sparkfleet.launch.endpoint import correctness
 from sparkfleet.launch.endpoint.answer_length import choose_answer_tokens
 from sparkfleet.launch.endpoint.correctness import SmokeCheck
 from sparkfleet.launch.endpoint.image_prompt import build_image_prompt
-from sparkfleet.launch.endpoint.replies import Reply
+from sparkfleet.launch.endpoint.replies import STREAM, Reply
 
 TOOLS = {"tools": list(correctness.TOOLS), "tool_choice": "auto"}
 THINK = {"chat_template_kwargs": correctness.REASONING_ARGUMENTS}
-STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 MARKS = {True: ("ok", "green"), False: ("FAILED", "red"), None: ("skipped", "yellow")}
 
 

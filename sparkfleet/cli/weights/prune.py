@@ -8,6 +8,7 @@ from sparkfleet.cli.context import CommandContext, open_cluster
 from sparkfleet.cli.exit_codes import compute_exit_code
 from sparkfleet.cli.views.screen import print_host_errors, print_lines
 from sparkfleet.cli.weights.options import PruneOptions
+from sparkfleet.cli.weights.session import read_weights_dir
 from sparkfleet.errors import UsageError
 from sparkfleet.launch.engines.container import WEIGHTS
 from sparkfleet.launch.host.survey import survey_host
@@ -25,7 +26,7 @@ def prune_model(options: PruneOptions) -> int:
     names: set[str] = set()
 
     def find_model(connection: Connection) -> StoredModel | None:
-        models = model_store.list_stored_models(connection, _find_root(connection))
+        models = model_store.list_stored_models(connection, read_weights_dir(connection))
         names.update(model.name for model in models)
         match = next((candidate for candidate in models if candidate.name == name), None)
         if match is not None:
@@ -65,7 +66,7 @@ def _build_unknown_model_error(name: str, names: set[str]) -> UsageError:
 def _check_not_served(connection: Connection, context: CommandContext, model: StoredModel) -> None:
     survey = survey_host(connection, Settings(host=connection.host), context.cluster.name)
     script = survey.files.get("vllm-serve.sh") or ""
-    roots = (survey.expand(_find_root(connection)), WEIGHTS)
+    roots = (survey.expand(read_weights_dir(connection)), WEIGHTS)
     if survey.running_summary and model.is_named_in(script, roots):
         raise UsageError(
             f"{connection.host.name} is serving {model.name}", hint="stop it: {task:cluster.down}"
@@ -75,10 +76,6 @@ def _check_not_served(connection: Connection, context: CommandContext, model: St
 def _remove_model(connection: Connection, model: StoredModel | None) -> str:
     if model is None:
         return "not found"
-    removal = model_store.remove_stored_model(connection, _find_root(connection), model)
+    removal = model_store.remove_stored_model(connection, read_weights_dir(connection), model)
     left = f"; kept, not staged by sparkfleet: {', '.join(removal.left)}" if removal.left else ""
     return f"removed {removal.files} files, {format_size(removal.freed)}{left}"
-
-
-def _find_root(connection: Connection) -> str:
-    return Settings(host=connection.host).text("weights_dir")

@@ -13,6 +13,7 @@ from __future__ import annotations
 from sparkfleet.fit.architecture import Compressed
 from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.kv_blocks import BlockPool, KVCacheGroup
+from sparkfleet.fit.kv_cache import PACKED_TYPES
 
 BLOCK = 256  # tokens of a compressed block
 WINDOW = 128
@@ -25,7 +26,6 @@ INDEX_DIM = 128
 FLOAT = 4
 OVERLAP = 2  # ratio 4 compresses overlapping windows
 STATE_BLOCKS = {4: 4, 128: 8}  # tokens
-PACKED = ("auto", "fp8", "fp8_e4m3", "fp8_ds_mla")
 ASYNCHRONOUS = 2  # steps under way at once, each with its batch
 
 
@@ -37,7 +37,7 @@ def build_compressed_pool(
     Raises UnknownFigureError for a `dtype` that is not packed in 8 bits, and for other counts of
     layers than those of which the groups are known.
     """
-    if dtype not in PACKED:
+    if dtype not in PACKED_TYPES:
         raise UnknownFigureError(f"unknown size of DeepSeek V4's KV cache in {dtype}")
     fine = cache.ratios.count(4)
     coarse = cache.ratios.count(128)

@@ -15,6 +15,8 @@ from sparkfleet.values import convert_count, convert_string, parse_json
 
 DONE = "[DONE]"  # the last event of a stream
 OK = 200
+# of a request whose answer comes piece by piece, with the counts of tokens at its end
+STREAM = {"stream": True, "stream_options": {"include_usage": True}}
 SHOWN = 200  # characters of an event that is not JSON
 
 

@@ -38,7 +38,7 @@ def check_interface_names(
                 seen = f"{word}: {(*reasons, 'no such interface')[0]}"
                 yield _report_interface(facts, name, seen, sources.get(name, "vllm_env"))
     value = variables.get(HOST_IP)
-    address = _parse_ipv4(value) if isinstance(value, str) else None
+    address = parse_ipv4(value) if isinstance(value, str) else None
     if address and not address.is_loopback and facts.carrier_of(address) is None:
         yield _report_host_ip(facts, address, sources.get(HOST_IP, "vllm_env"))
 
@@ -108,7 +108,8 @@ def _report_host_ip(facts: HostFacts, address: IPv4Address, source: str) -> Verd
     )
 
 
-def _parse_ipv4(text: str) -> IPv4Address | None:
+def parse_ipv4(text: str) -> IPv4Address | None:
+    """Return the address that `text` is, or None."""
     try:
         return IPv4Address(text)
     except AddressValueError:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from ipaddress import AddressValueError, IPv4Address
 
 from sparkfleet.links import hca_filter
+from sparkfleet.links.checks.interface_names import parse_ipv4
 from sparkfleet.links.checks.variable_places import format_removal
 from sparkfleet.links.environment import PER_HOST
 from sparkfleet.links.evidence import Check, Evidence
@@ -88,7 +88,7 @@ def check_host_ip(evidence: Evidence) -> Iterator[Verdict]:
     for host in evidence.hosts:
         value = evidence.environment(host).get("VLLM_HOST_IP")
         facts = evidence.facts[host]
-        address = _parse_ipv4(value or "")
+        address = parse_ipv4(value or "")
         if address and not address.is_loopback and facts.carrier_of(address):
             continue
         if evidence.fabric.rails[host]:
@@ -102,13 +102,6 @@ def check_host_ip(evidence: Evidence) -> Iterator[Verdict]:
                 fix=f"{format_removal(evidence.hosts[host], 'VLLM_HOST_IP')}: the fabric address "
                 "is used then",
             )
-
-
-def _parse_ipv4(text: str) -> IPv4Address | None:
-    try:
-        return IPv4Address(text)
-    except AddressValueError:
-        return None
 
 
 def check_ineffective_values(evidence: Evidence) -> Iterator[Verdict]:

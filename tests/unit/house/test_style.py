@@ -17,6 +17,7 @@ MOST_POSITIONAL = 4
 MOST_IMPORTS = 20
 MOST_MODULES = 20  # of a folder
 MOST_PACKED = 8  # tuple assignments per 1000
+SHORTEST = 60  # characters of a function that is not written twice
 MOST_PRONOUNS = 15  # of 1000 parameters and variables
 MOST_ONE_WORD = 70  # of 1000 functions of modules
 PRONOUNS = {
@@ -130,6 +131,18 @@ def test_a_public_function_of_a_module_has_a_name_of_its_own() -> None:
     counts = Counter([*tasks, *(name for name, is_task in names if not is_task)])
     repeated = {name for name, count in counts.items() if count > 1}
     assert repeated - SHARED_NAMES.keys() == set()
+
+
+def test_no_function_of_a_module_is_written_twice() -> None:
+    places: dict[str, list[str]] = {}
+    for name, tree in parse_package().items():
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef):
+                body = node.body[1:] if ast.get_docstring(node) else node.body
+                text = "\n".join(map(ast.unparse, (node.args, *body)))
+                places.setdefault(text, []).append(f"{name}: {node.name}")
+    repeated = [found for text, found in places.items() if len(found) > 1 and len(text) > SHORTEST]
+    assert repeated == []
 
 
 def test_a_class_has_a_name_of_its_own() -> None:

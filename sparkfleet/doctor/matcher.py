@@ -171,7 +171,8 @@ def _find_firsts(
     signature: Signature, search: _LogSearch, clues: Clues
 ) -> Iterator[tuple[re.Match[str], str | None]]:
     """Yield the first match of a failure for each address that a log names, with that address."""
-    searched, subjects = search.searched, search.subjects
+    searched = search.searched
+    subjects = search.subjects
     ranked = _RANK in signature.pattern  # which is compiled only where its words are
     seen: set[str | None] = set()
 

@@ -94,7 +94,8 @@ class User(HostAction[UserArgs]):
 
     def decide(self, run: RunContext, host: str, inspected: MissingGroups) -> Plan:
         """Add what it lacks."""
-        name, lacks = inspected.name, inspected.lacks
+        name = inspected.name
+        lacks = inspected.lacks
         data = {"name": name, "groups": self.args[host].groups}
         if inspected.unknown:
             message = f"group not found: {', '.join(inspected.unknown)}"

@@ -66,7 +66,8 @@ def _choose_cable(found: Findings, pairs: Sequence[tuple[Rail, Rail]]) -> Findin
         return found
     own: dict[str, Mapping[str, Any]] = {}
     for rails in zip(*used, strict=True):
-        host, names = rails[0].host, [rail.name for rail in rails]
+        host = rails[0].host
+        names = [rail.name for rail in rails]
         ends = found.by_host[host].get("link_cables", {})
         kept = {name: end for name, end in ends.items() if name in names}
         own[host] = {"link_interfaces": names, "link_cables": kept}

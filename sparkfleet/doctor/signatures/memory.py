@@ -33,7 +33,8 @@ def _is_before_loading(match: re.Match[str], _clues: Clues) -> bool:
     """Return whether CUDA itself found no memory: in its own calls, or before the weights."""
     if not compile_pattern(_NO_MEMORY).match(match[0]):
         return False
-    text, start = match.string, match.start()
+    text = match.string
+    start = match.start()
     if has_match_between(_ASKS_CUDA, text, max(0, start - _TRACEBACK), start):
         return True
     begun = find_first_end(_INITIALIZING, text) <= start

@@ -89,7 +89,8 @@ def _list_experts(
 
 
 def _list_latent_attention(shape: Architecture, tp: int) -> Iterator[DividedPart]:
-    latent, heads = shape.latent, shape.heads
+    latent = shape.latent
+    heads = shape.heads
     if latent is None or not heads:
         return
     nope, rope, value = latent.nope_dim, latent.rope_dim, latent.value_dim
@@ -115,7 +116,8 @@ def _list_latent_attention(shape: Architecture, tp: int) -> Iterator[DividedPart
 
 
 def _list_attention(shape: Architecture, tp: int, *, merged: bool) -> Iterator[DividedPart]:
-    heads, dims = shape.heads or 0, dict.fromkeys((shape.head_dim, shape.global_head_dim))
+    heads = shape.heads or 0
+    dims = dict.fromkeys((shape.head_dim, shape.global_head_dim))
     for dim in filter(None, dims):
         width = heads * (shape.value_head_dim or dim)
         yield DividedPart(name="attention output", modules=OUTPUT, width=width, ranks=tp)

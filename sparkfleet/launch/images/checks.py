@@ -119,7 +119,8 @@ def _meets_condition(condition: str, driver: str) -> bool:
     if match is None:
         return True  # brand=..., which the facts do not have
     known = {"driver": driver, "cuda": CUDA_OF_DRIVER.get(driver.partition(".")[0], "")}
-    actual, bound = known[match["name"]], match["version"]
+    actual = known[match["name"]]
+    bound = match["version"]
     if not actual:
         return True
     have, want = _parse_release(actual), _parse_release(bound)

@@ -46,7 +46,8 @@ def _parse_adapter(text: str) -> AdapterFacts | None:
         return None
     if not isinstance(fields, dict):
         return None
-    rank, saved = fields.get("r"), fields.get("modules_to_save")
+    rank = fields.get("r")
+    saved = fields.get("modules_to_save")
     return AdapterFacts(
         rank=rank if type(rank) is int else None,
         dora=fields.get("use_dora") is True,

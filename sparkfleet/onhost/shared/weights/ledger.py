@@ -60,7 +60,8 @@ class Ledger:
     def record(self, name: str, status: os.stat_result, digest: str) -> None:
         """Remember the hash of file `name`."""
         row = [status.st_size, status.st_mtime_ns, status.st_ino, digest]
-        news, self.rows[name] = row != self.rows.get(name, [])[:4], row
+        news = row != self.rows.get(name, [])[:4]
+        self.rows[name] = row
         for path in self.paths if news and self.writable else ():
             with contextlib.suppress(OSError):  # read-only, full, or another user's
                 path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -81,7 +81,8 @@ def _check_attention_fit(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_cache_kind(context: RuleContext) -> Iterator[RuleFinding]:
-    option, latent = context.option("kv-cache-dtype"), context.facts.latent
+    option = context.option("kv-cache-dtype")
+    latent = context.facts.latent
     dtype = context.value("kv-cache-dtype")
     if option is None:
         return
@@ -102,7 +103,8 @@ def _check_cache_kind(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_cache_gpu(context: RuleContext) -> Iterator[RuleFinding]:
     """Warn of caches that older releases have no kernel for on compute capability 12."""
-    option, version = context.option("kv-cache-dtype"), parse_version(context.version)
+    option = context.option("kv-cache-dtype")
+    version = parse_version(context.version)
     if version is None or context.image.repository in (COMMUNITY, *FORK_OPTIONS):
         return
     dtype = context.value("kv-cache-dtype")
@@ -112,7 +114,8 @@ def _check_cache_gpu(context: RuleContext) -> Iterator[RuleFinding]:
     elif option is not None and latent_fp8 and LATENT_FP8_KNOWN <= version < LATENT_FP8_SINCE:
         expected, since = "it not to be set, for multi-head latent attention", LATENT_FP8_SINCE
     elif context.facts.checkpoint.sparse and version < SPARSE_SINCE:
-        option, expected, since = None, "a vLLM with sparse attention for a GB10", SPARSE_SINCE
+        option = None
+        expected, since = "a vLLM with sparse attention for a GB10", SPARSE_SINCE
     else:
         return
     yield RuleFinding(

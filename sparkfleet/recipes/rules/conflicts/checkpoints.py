@@ -55,7 +55,8 @@ def _check_dtype(context: RuleContext) -> Iterator[RuleFinding]:
             fix="remove dtype: vLLM then takes bfloat16",
         )
     method = context.value("quantization")
-    version, until = parse_version(context.version), HALF_ONLY_UNTIL.get(method)
+    version = parse_version(context.version)
+    until = HALF_ONLY_UNTIL.get(method)
     dtype = context.value("dtype")
     own = context.facts.checkpoint.dtype if dtype in ("", "auto") else dtype
     if version is None or until is None or version > until or own != "bfloat16":
@@ -84,7 +85,8 @@ def _check_experts(context: RuleContext) -> Iterator[RuleFinding]:
 def _check_context_heads(context: RuleContext) -> Iterator[RuleFinding]:
     """Compare as verify_with_parallel_config does: ranks share a KV head's context."""
     option = context.option("decode-context-parallel-size")
-    count, facts = read_count(option), context.facts.checkpoint
+    count = read_count(option)
+    facts = context.facts.checkpoint
     heads, kv_heads = facts.heads, facts.kv_heads
     if option is None or not count or count < 2 or context.facts.latent is not False:
         return
@@ -117,7 +119,8 @@ def _check_format(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
-    draft, facts = context.draft, context.facts.checkpoint
+    draft = context.draft
+    facts = context.facts.checkpoint
     method = str(draft.get("method") or "").lower()
     if method != "draft_model":
         return
@@ -263,7 +266,8 @@ def _check_hybrid_cache(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_expert_adapters(context: RuleContext) -> Iterator[RuleFinding]:
-    rank, facts = context.option("max-lora-rank"), context.facts.checkpoint
+    rank = context.option("max-lora-rank")
+    facts = context.facts.checkpoint
     count = read_count(rank)
     has_experts = bool(facts.model_type) and not facts.dense
     if context.enabled_option("enable-lora") and rank and has_experts and (count or 0) > MOE_RANK:

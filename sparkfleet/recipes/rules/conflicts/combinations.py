@@ -94,7 +94,8 @@ def _check_async_scheduling(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_exclusive_options(context: RuleContext) -> Iterator[RuleFinding]:
     for name, holder, key in EXCLUSIVE:
-        option, config = context.option(name), context.option(holder)
+        option = context.option(name)
+        config = context.option(holder)
         inner = parse_json_object(config.value if config else None).get(key)
         if option is not None and inner is not None:
             yield RuleFinding(
@@ -140,7 +141,8 @@ def _check_lora(context: RuleContext) -> Iterator[RuleFinding]:
             where=rank.where,
             fix=f"write the next larger one: {next((n for n in allowed if n >= count), 512)}",
         )
-    cached, loras = context.option("max-cpu-loras"), read_count(context.option("max-loras")) or 1
+    cached = context.option("max-cpu-loras")
+    loras = read_count(context.option("max-loras")) or 1
     kept = read_count(cached)
     if cached is not None and kept and 0 < kept < loras:
         yield RuleFinding(
@@ -193,7 +195,8 @@ def _check_kv_transfer(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_aligned_states(context: RuleContext) -> Iterator[RuleFinding]:
-    mode, chunks = context.option("mamba-cache-mode"), context.option("enable-chunked-prefill")
+    mode = context.option("mamba-cache-mode")
+    chunks = context.option("enable-chunked-prefill")
     if mode is None or str(mode.value) != "align":
         return
     if chunks is not None and chunks.value is False:
@@ -215,7 +218,8 @@ def _check_aligned_states(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_mamba_block_size(context: RuleContext) -> Iterator[RuleFinding]:
-    option, prefixes = context.option("mamba-block-size"), context.option("enable-prefix-caching")
+    option = context.option("mamba-block-size")
+    prefixes = context.option("enable-prefix-caching")
     old = _is_until(context, NO_PREFIXES_UNTIL)
     by_default = prefixes is None and bool(context.version) and not old
     if option is None or context.enabled_option("enable-prefix-caching") or by_default:

@@ -126,7 +126,8 @@ def _rate(context: RuleContext, since: Version, last: Version = LAST) -> Severit
 
 def _check_needs(context: RuleContext) -> Iterator[RuleFinding]:
     for need in NEEDS:
-        option, other = context.enabled_option(need.option), context.enabled_option(need.needs)
+        option = context.enabled_option(need.option)
+        other = context.enabled_option(need.needs)
         severity = _rate(context, need.since)
         usual = option is not None and str(option.value) == DEFAULTS.get(need.option)
         if option is None or severity is None or usual:
@@ -147,10 +148,8 @@ def _check_needs(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_silenced(context: RuleContext) -> Iterator[RuleFinding]:
-    option, silenced = (
-        context.enabled_option("enable-per-request-metrics"),
-        context.enabled_option("disable-log-stats"),
-    )
+    option = context.enabled_option("enable-per-request-metrics")
+    silenced = context.enabled_option("disable-log-stats")
     severity = _rate(context, Version("0.25.1"))
     if option is not None and silenced is not None and severity is not None:
         yield RuleFinding(
@@ -198,7 +197,8 @@ def _check_partial_prefills(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_async_start(context: RuleContext) -> Iterator[RuleFinding]:
-    option, version = context.option("async-scheduling"), parse_version(context.version)
+    option = context.option("async-scheduling")
+    version = parse_version(context.version)
     if option is None or option.value is not True or version is None or version < ASYNC_SINCE:
         return
     ray = context.tp * context.pp > 1 and context.settings.text("vllm_executor") == "ray"
@@ -222,7 +222,8 @@ def _check_async_start(context: RuleContext) -> Iterator[RuleFinding]:
 
 
 def _check_conversion(context: RuleContext) -> Iterator[RuleFinding]:
-    option, runner = context.option("convert"), context.value("runner")
+    option = context.option("convert")
+    runner = context.value("runner")
     version = parse_version(context.version)
     explicit = context.value("convert") in ("embed", "classify", "reward")
     if option is None or not explicit or runner not in ("", "auto") or version is None:
@@ -240,7 +241,8 @@ def _check_conversion(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_long_prefills(context: RuleContext) -> Iterator[RuleFinding]:
     option = context.option("long-prefill-token-threshold")
-    threshold, length = read_count(option), read_count(context.option("max-model-len"))
+    threshold = read_count(option)
+    length = read_count(context.option("max-model-len"))
     severity = _rate(context, Version("0.27.1"))
     if option is None or severity is None or threshold is None or length is None:
         return

@@ -96,7 +96,8 @@ def _find_adapter_problems(
 
 
 def _check_gguf(context: RuleContext) -> Iterator[RuleFinding]:
-    name, version = context.settings.text("vllm_model"), parse_version(context.version)
+    name = context.settings.text("vllm_model")
+    version = parse_version(context.version)
     quantized = QUANTIZED.fullmatch(name)
     if version is None or not (quantized or name.lower().endswith(".gguf")):
         return

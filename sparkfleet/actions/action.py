@@ -13,9 +13,9 @@ An `Action` works on the cluster as a whole, with one set of arguments. A `HostA
 each host of the play separately, with arguments rendered for that host.
 
 Actions hand results to later actions through `RunState`. Each declares which fields it requires,
-uses where they are set, provides and updates; its steps return new values, and only the engine
-stores them. What an action needs to happen on the hosts first, such as a start before a wait, it
-declares as `after`, and an order of its own steps as `order`.
+uses where they are set, provides, updates and outdates; its steps return new values, and only the
+engine stores them. What an action needs to happen on the hosts first, such as a start before a
+wait, it declares as `after`, and an order of its own steps as `order`.
 """
 
 from __future__ import annotations
@@ -126,6 +126,8 @@ class Action(Generic[A]):
     uses: ClassVar[tuple[str, ...]] = ()  # are read where an earlier task has set them
     provides: ClassVar[tuple[str, ...]] = ()  # are set once it has run
     updates: ClassVar[tuple[str, ...]] = ()  # may be changed by it
+    # no longer hold once it has run: a task that requires or uses one of them needs a newer one
+    outdates: ClassVar[tuple[str, ...]] = ()
     # actions that must not follow it in a play that has them
     after: ClassVar[tuple[str, ...]] = ()
     # an argument, and those of its values that need the tasks of this action in their order

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -95,9 +95,9 @@ class RunContext:
             return self.variables[host.name].settings()
         return Settings(host=host, given=self.given)
 
-    def provide(self, update: RunState) -> None:
-        """Add what a task has found out to the state."""
-        self.state = self.state.merge(update)
+    def provide(self, update: RunState, outdated: Iterable[str] = ()) -> None:
+        """Add what a task has found out to the state, which then lacks what is `outdated`."""
+        self.state = self.state.discard(outdated).merge(update)
 
     def report(self, event: Event) -> None:
         """Pass `event` to the reporter."""

@@ -115,6 +115,10 @@ class RunState:
             for program in started.values():
                 program.close()
 
+    def discard(self, names: Iterable[str]) -> RunState:
+        """Return this state without the fields `names`."""
+        return replace(self, **dict.fromkeys(names))
+
     def merge(self, update: RunState) -> RunState:
         """Return this state with the fields that `update` sets."""
         return replace(self, **{name: getattr(update, name) for name in update.names()})

@@ -105,7 +105,8 @@ def _store_state(run: RunContext, action: Action[Any], update: RunState) -> None
     undeclared = update.names() - {*action.provides, *action.updates}
     if undeclared:
         raise TypeError(f"{action.name} sets {sorted(undeclared)} without declaring it")
-    run.provide(update)
+    is_first = any(name in update.names() for name in run.state.missing(action.provides))
+    run.provide(update, outdated=action.outdates if is_first else ())
 
 
 def _apply_plans(

@@ -1,15 +1,17 @@
 """Check of the order of tasks: each action needs the results of earlier ones.
 
-Actions declare the fields of `RunState` that they require and provide. The order is checked when a
-playbook is parsed, again for the tasks that options select, and last before each task runs, since
-a condition may have skipped the task that provides a field. What must happen on the hosts in an
-order, such as a start before a wait for it, is declared as `after`, or as `order` for the steps of
-one action, and checked with the file.
+Actions declare the fields of `RunState` that they require, use, provide and outdate: what was read
+before the lock was held may have changed. The order is checked when a playbook is parsed, again for
+the tasks that options select, and last before each task runs, since a condition may have skipped
+the task that provides a field. What must happen on the hosts in an order, such as a start before a
+wait for it, is declared as `after`, or as `order` for the steps of one action, and checked with the
+file.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sparkfleet.errors import PlaybookError, Problem, UsageError
 from sparkfleet.playbook import vocabulary
@@ -23,8 +25,9 @@ def find_order_problems(plays: Sequence[Play], *, nodes: int = 1) -> list[Proble
     use what its block provides; the tasks after a block cannot use what only its rescue provides.
     """
     problems = [
-        Problem(message=_explain_order(task, missing), where=task.where, hint=_suggest(missing))
-        for task, missing in _find_misplaced_tasks(plays, nodes)
+        problem
+        for misplaced in _find_misplaced_tasks(plays, nodes)
+        for problem in _explain_order(misplaced)
     ]
     problems += [
         Problem(
@@ -51,12 +54,14 @@ def check_selected_order(chosen: Sequence[Play], plays: Sequence[Play], *, nodes
     left_out = [
         task for play in plays for task in every_task(play.tasks) if id(task) not in selected
     ]
-    for task, missing in _find_misplaced_tasks(chosen, nodes):
+    for misplaced in _find_misplaced_tasks(chosen, nodes):
+        task = misplaced.task
+        lacking = {*misplaced.missing, *misplaced.outdated}
         provider = next(
             (
                 other
                 for other in left_out
-                if set(missing) & set(vocabulary.ACTIONS[other.action].provides)
+                if lacking & set(vocabulary.ACTIONS[other.action].provides)
             ),
             None,
         )
@@ -97,32 +102,68 @@ def explain_missing_state(
     )
 
 
-def _find_misplaced_tasks(
-    plays: Sequence[Play], nodes: int
-) -> Iterator[tuple[Task, tuple[str, ...]]]:
-    """Yield each task whose requirements no earlier task provides, with these requirements."""
-    provided: set[str] = set()
+def _find_misplaced_tasks(plays: Sequence[Play], nodes: int) -> Iterator[_Misplaced]:
+    """Yield each task whose requirements no earlier task provides, or only outdated ones."""
+    walk = _Walk(nodes=nodes)
     for play in plays:
-        yield from _walk_steps(play.tasks, provided, nodes)
+        yield from walk.find(play.tasks)
 
 
-def _walk_steps(
-    steps: Sequence[TaskOrBlock], provided: set[str], nodes: int
-) -> Iterator[tuple[Task, tuple[str, ...]]]:
-    """Walk `steps` as they run if nothing fails, and add what they provide to `provided`."""
-    for step in steps:
-        if isinstance(step, Block):
-            yield from _walk_steps(step.block, provided, nodes)
-            yield from _walk_steps(step.rescue, set(provided), nodes)
-            yield from _walk_steps(step.always, provided, nodes)
-            continue
-        action = vocabulary.ACTIONS[step.action]
-        missing = tuple(
-            name for name in action.list_requirements(nodes=nodes) if name not in provided
-        )
-        if missing:
-            yield step, missing
-        provided |= {*action.provides, *missing}  # each missing field is reported once
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Misplaced:
+    """A task, the fields that no earlier task provides, and those that are outdated.
+
+    `outdated` has for each the action that provided it and the one that has outdated it.
+    """
+
+    task: Task
+    missing: tuple[str, ...]
+    outdated: Mapping[str, tuple[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Walk:
+    """A walk through tasks as they run if nothing fails.
+
+    `provided` has the action that provided each field, "" for one that was reported as missing;
+    `outdated` has that action and the one that outdated the field.
+    """
+
+    nodes: int
+    provided: dict[str, str] = field(default_factory=dict)
+    outdated: dict[str, tuple[str, str]] = field(default_factory=dict)
+
+    def find(self, steps: Sequence[TaskOrBlock]) -> Iterator[_Misplaced]:
+        """Yield the misplaced tasks among `steps`; each field is reported once."""
+        for step in steps:
+            if isinstance(step, Block):
+                yield from self.find(step.block)
+                aside = replace(self, provided={**self.provided}, outdated={**self.outdated})
+                yield from aside.find(step.rescue)
+                yield from self.find(step.always)
+            else:
+                yield from self._check_task(step)
+                self._pass_task(step.action)
+
+    def _check_task(self, task: Task) -> Iterator[_Misplaced]:
+        action = vocabulary.ACTIONS[task.action]
+        required = action.list_requirements(nodes=self.nodes)
+        missing = tuple(name for name in required if name not in self.provided)
+        read = dict.fromkeys((*required, *action.uses))
+        outdated = {name: self.outdated.pop(name) for name in read if name in self.outdated}
+        if missing or outdated:
+            yield _Misplaced(task=task, missing=missing, outdated=outdated)
+        self.provided.update(dict.fromkeys(missing, ""))
+
+    def _pass_task(self, name: str) -> None:
+        action = vocabulary.ACTIONS[name]
+        if not self.provided.keys() >= set(action.provides):  # taking a lock again changes nothing
+            for read in action.outdates:
+                if provider := self.provided.get(read):
+                    self.outdated[read] = (provider, name)
+        for provided in action.provides:
+            self.provided[provided] = name
+            self.outdated.pop(provided, None)
 
 
 def _find_early_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[tuple[Task, str, str]]:
@@ -195,16 +236,26 @@ def _list_siblings(steps: Sequence[TaskOrBlock]) -> Iterator[list[Task]]:
                 yield from _list_siblings(part)
 
 
-def _explain_order(task: Task, missing: Sequence[str]) -> str:
-    providers = " and ".join(_list_providers(missing))
-    return (
-        f"{providers} must run before {task.action} ({task.action} needs {' and '.join(missing)})"
-    )
-
-
-def _suggest(missing: Sequence[str]) -> str:
-    tasks = ", ".join(f"`{name.partition(' or ')[0]}:`" for name in _list_providers(missing))
-    return f"add before this task: {tasks}"
+def _explain_order(misplaced: _Misplaced) -> Iterator[Problem]:
+    action = misplaced.task.action
+    if misplaced.missing:
+        providers = _list_providers(misplaced.missing)
+        tasks = ", ".join(f"`{name.partition(' or ')[0]}:`" for name in providers)
+        yield Problem(
+            message=f"{' and '.join(providers)} must run before {action} "
+            f"({action} needs {' and '.join(misplaced.missing)})",
+            where=misplaced.task.where,
+            hint=f"add before this task: {tasks}",
+        )
+    for provider, cause in dict.fromkeys(misplaced.outdated.values()):
+        names = [name for name, by in misplaced.outdated.items() if by == (provider, cause)]
+        yield Problem(
+            message=f"{provider} must run between {cause} and {action} "
+            f"({action} needs {' and '.join(names)})",
+            where=misplaced.task.where,
+            hint=f"move `{provider}:` below `{cause}:`, or repeat it there: what it read before "
+            "may have changed",
+        )
 
 
 def _list_providers(fields: Sequence[str]) -> list[str]:

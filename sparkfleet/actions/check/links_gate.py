@@ -42,6 +42,7 @@ class LinksGate(Action[NoArgs]):
     name = "links_gate"
     requires = ("facts", "surveys")
     uses = ("clocks",)
+    after = ("recover",)  # rates are measured on idle GPUs
     provides = ("fabric",)
     updates = ("cable_gbps",)
 

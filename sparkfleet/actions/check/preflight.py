@@ -37,6 +37,7 @@ class Preflight(Action[NoArgs]):
     name = "preflight"
     needs_recipe = True
     requires = ("facts", "surveys")
+    after = ("recover",)  # which frees the ports and the memory of an interrupted run
     provides = ("observed", "advice")
     inspects = True
 

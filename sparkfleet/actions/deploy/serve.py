@@ -31,7 +31,7 @@ class Serve(StartScriptAction[ServeArgs]):
 
     name = "serve"
     needs_recipe = True
-    after = ("arm_guard", "start_ray", "join_gate")
+    after = ("arm_guard", "start_ray", "join_gate", "drop_caches", "collective")
     args_type = ServeArgs
 
     @property

@@ -39,6 +39,8 @@ class Lock(Action[NoArgs]):
 
     name = "lock"
     provides = ("locks",)
+    # what was found out before: another run may have changed the hosts until it released the lock
+    outdates = ("facts", "surveys", "health", "observed", "advice", "launch")
     inspects = True
 
     def inspect(self, run: RunContext, connection: Connection) -> Mapping[str, str] | None:

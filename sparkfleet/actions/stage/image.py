@@ -49,6 +49,7 @@ class StageImage(Action[ImageArgs]):
     requires = ("facts", "surveys")
     requires_in_group = ("fabric",)  # the addresses for copies
     uses = ("cable_gbps",)
+    after = ("recover",)  # which inspects its hosts again, without their images
     updates = ("surveys",)
     args_type = ImageArgs
     order = ("step", ("obtain", "spread"))

@@ -49,7 +49,7 @@ def test_every_field_has_a_provider_and_every_declared_name_is_a_field() -> None
         for action in ACTIONS.values()
         for part in (
             *(action.requires, action.requires_in_group, action.uses),
-            *(action.provides, action.updates),
+            *(action.provides, action.updates, action.outdates),
         )
         for name in part
     }
@@ -104,6 +104,94 @@ def test_a_playbook_without_the_lock_replaces_nothing(tmp_path: Path) -> None:
     path = tmp_path / "own.yml"
     path.write_text(UP.replace("    - name: Take the lock of the cluster\n      lock:\n\n", ""))
     assert _problems(path) == ["lock must run before recover (recover needs locks)"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (
+            ("gather_facts", "lock", "recover"),
+            "gather_facts must run between lock and recover (recover needs facts and surveys)",
+        ),
+        (
+            ("survey", "lock", "stop_deployment"),
+            "survey must run between lock and stop_deployment (stop_deployment needs surveys)",
+        ),
+        (
+            ("gather_facts", "lock", "stage_weights"),  # it uses facts where there are any
+            "gather_facts must run between lock and stage_weights (stage_weights needs facts)",
+        ),
+        (
+            ("gather_facts", "preflight", "lock", "gather_facts", "stage_weights", "render"),
+            "preflight must run between lock and render (render needs advice)",
+        ),
+    ],
+)
+def test_what_was_read_before_the_lock_was_held_is_read_again(
+    tmp_path: Path, tasks: tuple[str, ...], message: str
+) -> None:
+    """After --lock-wait it would be what the other run found, not what it left."""
+    path = _write(tmp_path, *(f"- {name}:" for name in tasks))
+    with pytest.raises(PlaybookError) as caught:
+        load_playbook(path)
+    (problem,) = caught.value.problems
+    early = message.split(maxsplit=1)[0]
+    assert problem.message == message
+    assert str(problem.where) == f"{path}:{len(tasks) + 2}:7"
+    assert problem.hint == (
+        f"move `{early}:` below `lock:`, or repeat it there: what it read before may have changed"
+    )
+
+
+@pytest.mark.parametrize(
+    "tasks",
+    [
+        ("gather_facts", "health", "links_gate"),  # reads only
+        ("gather_facts", "lock", "debug: {msg: '{{ ansible_user_id }}'}"),
+        ("survey", "lock", "survey", "stop_deployment"),
+        ("lock", "survey", "lock", "stop_deployment"),  # it is held already
+    ],
+)
+def test_what_nothing_reads_after_the_lock_may_come_before_it(
+    tmp_path: Path, tasks: tuple[str, ...]
+) -> None:
+    lines = [f"- {name if ':' in name else f'{name}:'}" for name in tasks]
+    assert load_playbook(_write(tmp_path, *lines))
+
+
+def test_what_a_play_read_is_outdated_in_the_next_one_too(tmp_path: Path) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(
+        "- hosts: sparks\n  tasks: [{survey: }]\n"
+        "- hosts: sparks\n  tasks: [{lock: }, {stop_deployment: }]\n"
+    )
+    assert _problems(path) == [
+        "survey must run between lock and stop_deployment (stop_deployment needs surveys)"
+    ]
+
+
+def test_what_is_missing_is_not_outdated_too(tmp_path: Path) -> None:
+    assert _problems(_write(tmp_path, "- health:", "- lock:", "- stop_deployment:")) == [
+        "gather_facts or survey must run before health (health needs surveys)"
+    ]
+
+
+@pytest.mark.parametrize("step", ["obtain", "spread"])
+def test_an_image_is_inspected_after_an_interrupted_run_is_rolled_back(
+    tmp_path: Path, step: str
+) -> None:
+    tasks = "- lock:", "- gather_facts:", f"- image: {{step: {step}}}", "- recover:"
+    assert _problems(_write(tmp_path, *tasks)) == ["recover must run before image"]
+
+
+@pytest.mark.parametrize("late", ["collective: {step: end}", "drop_caches:"])
+def test_nothing_that_frees_memory_follows_the_start_that_needs_it(
+    tmp_path: Path, late: str
+) -> None:
+    path = tmp_path / "own.yml"
+    path.write_text(f"{UP.replace(f'      {late}', '      debug: {msg: x}')}\n    - {late}\n")
+    name = late.partition(":")[0]
+    assert f"{name} must run before serve" in _problems(path)
 
 
 def test_one_of_several_providers_is_enough(tmp_path: Path) -> None:
@@ -185,6 +273,9 @@ UP = (SHIPPED / "cluster-up.yml").read_text()
         ("replace_deployment:", "arm_guard:"),
         ("health:", "render:"),
         ("prepare_gpu_clock:", "gpu_clock:"),
+        ("recover:", "preflight:"),
+        ("recover:", "links_gate:"),
+        ("drop_caches:", "serve:"),
     ],
 )
 def test_a_task_before_what_must_happen_on_the_hosts_first_is_an_error_with_its_place(
@@ -273,6 +364,19 @@ def test_a_needed_task_that_was_skipped_is_named(tmp_path: Path) -> None:
     assert str(caught.value.problems[0].where).endswith("play.yml:6:7")
     assert caught.value.hint == (
         "remove `when` from 'Look', or add the same condition to this task"
+    )
+
+
+def test_a_survey_that_was_skipped_after_the_lock_is_not_replaced_by_an_earlier_one(
+    tmp_path: Path,
+) -> None:
+    text = (
+        "- survey:\n- lock:\n- name: Look\n  survey:\n  when: nodes > 5\n- name: Stop\n  health:\n"
+    )
+    with pytest.raises(PlaybookError) as caught:
+        play(tmp_path, text, options=RunOptions(check=True))
+    assert caught.value.message == (
+        "the task 'Stop' needs surveys, but the task that provides it was skipped: 'Look' (survey)"
     )
 
 

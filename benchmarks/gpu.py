@@ -34,8 +34,8 @@ from sparkfleet.lab.host.gpus import choose_gpus, find_gpus
 from tests.commandline import command_line
 from tests.gpu.large_model import CONFIG, PARAMETERS, write_large_model
 
-OURS = 5.0  # s of a first start
-JOIN = 3.0  # s
+OURS = 5.0  # seconds of a first start
+JOIN = 3.0  # seconds
 SPARK = 273e9  # bytes/s of a Spark's memory
 H200 = 4.8e12  # the same of an H200: NVIDIA's datasheet
 ENGINE = ("Wait until every rank is ready", "Warm up", "Smoke prompt")

@@ -34,9 +34,9 @@ from tests.standin import cluster as lab_cluster
 from tests.standin import engine, faults
 from tests.standin.cluster import HOSTS
 
-TARGET = 15.0  # s to notice
-LIMIT = 1200.0  # s for a state that must come
-TICK = 0.2  # s between two looks at the log of events
+TARGET = 15.0  # seconds to notice
+LIMIT = 1200.0  # seconds for a state that must come
+TICK = 0.2  # seconds between two looks at the log of events
 SERVING = "serving"
 RANK = {"ray": "ray::RayWorkerProc", "mp": "VLLM::Worker_TP"}
 ROLE = {"ray": "ray", "mp": "serve"}  # of the container with the rank

@@ -43,8 +43,8 @@ from tests.unit.remote.test_answer_mutations import ASKED, ReplayingConnection, 
 from tests.unit.weights.test_hub_answer_mutations import LyingHandler
 
 MB = 1_000_000
-LIMIT = 2.0  # s of the processor
-ENDLESS = 60  # s after which an input is given up
+LIMIT = 2.0  # seconds of the processor
+ENDLESS = 60  # seconds after which an input is given up
 KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIK9ks7jkua5YWIwByRnnnc6UPJQWI75O0e/UJdPYU1JI"
 TEXTS: Mapping[str, str] = {  # repeated up to the size, before all readers
     "a letter": "a",

@@ -25,7 +25,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.remote.ssh import connect_ssh
 
-TARGET = 5.0  # s for facts and static checks of the largest fleet
+TARGET = 5.0  # seconds for facts and static checks of the largest fleet
 HEADINGS = ("hosts", "facts", "static", "active", "rates", "Gb/s", "channels")
 
 T = TypeVar("T")

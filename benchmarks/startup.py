@@ -94,7 +94,7 @@ def print_table(results: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
     print(f"{'':36}" + "".join(f"{name:>10}" for name in medians))
     for key in dict.fromkeys(key for values in medians.values() for key in values):
         row = [values.get(key, 0) for values in medians.values()]
-        if max(row) >= 0.05:  # s; the others say nothing
+        if max(row) >= 0.05:  # seconds; the others say nothing
             print(f"{key:36}" + "".join(f"{value:10.2f}" for value in row))
 
 

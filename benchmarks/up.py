@@ -27,8 +27,8 @@ from tests.commandline import chat, command_line
 
 TARGET = 1.10
 FOLDER = "vllm/.sparkfleet/default"
-TICK = 0.5  # s, as `cluster.up` looks
-PATIENCE = 300.0  # s
+TICK = 0.5  # seconds, as `cluster.up` looks
+PATIENCE = 300.0  # seconds
 
 
 def timed(work: Callable[[], object]) -> float:

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 MOST_TEXT = 10_000  # characters that a simple expression is searched in
-MOST_TIME = 1  # s of processor time
+MOST_TIME = 1  # seconds of processor time
 MOST_MEMORY = 1024**3  # bytes
-PATIENCE = 60.0  # s for the process on a busy machine
+PATIENCE = 60.0  # seconds for the process on a busy machine
 REPEATS = re.compile(r"(?<!\\)[*+{]|\\[1-9]|\(\?P=")
 GROUP_REPEATS = re.compile(r"\)[*+{]")
 WORKER = f"""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 Answer = TypeVar("Answer")
-LIMIT = 60.0  # s, after which a call counts as one that never ends
+LIMIT = 60.0  # seconds, after which a call counts as one that never ends
 
 
 def call_bounded(work: Callable[[], Answer]) -> Answer:

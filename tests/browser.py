@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-PATIENCE = 60.0  # s until a state that is awaited counts as one that never comes
+PATIENCE = 60.0  # seconds until a state that is awaited counts as one that never comes
 OPTIONS = (
     "--headless=new",
     "--no-sandbox",  # the tests may be root

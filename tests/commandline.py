@@ -23,8 +23,8 @@ from sparkfleet.lab import fleet
 from tests.forking import ENVIRONMENT, ForkedProcess, ForkServer
 from tests.source import PACKAGE
 
-LONGEST = 900.0  # s: a start of real vLLM on a machine that is several times slower and busy
-PATIENCE = 60.0  # s until a state that is awaited counts as one that never comes
+LONGEST = 900.0  # seconds: a start of real vLLM on a machine that is several times slower and busy
+PATIENCE = 60.0  # seconds until a state that is awaited counts as one that never comes
 # An inventory whose host fails at once: no address of one host, so that nothing is tried again.
 UNREACHABLE = "sparks: {hosts: {one: {ansible_host: 127.255.255.255}}}\n"
 # What a fresh process runs that stops at marks; the first words are this folder's and the marks.

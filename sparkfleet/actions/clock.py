@@ -13,7 +13,7 @@ class Moment:
     """One reading of the clock: the date, and the ticks of a clock that is never set."""
 
     date: datetime  # with its zone
-    ticks: float  # s
+    ticks: float  # seconds
 
     def format(self) -> str:
         """Return the date as receipts have it."""

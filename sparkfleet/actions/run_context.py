@@ -43,7 +43,7 @@ class RunOptions:
     dp: int = 1
     check: bool = False
     allow_degraded: str = ""
-    lock_wait: float = 0.0  # s
+    lock_wait: float = 0.0  # seconds
     command: str = ""  # as typed, for the lock's record of its holder
     orphans: bool = False  # also stop labelled processes of clusters that the inventory lacks
     # asks whether the size of what is serving may change; None: the run cannot change it

@@ -28,7 +28,7 @@ if TYPE_CHECKING:  # importing these takes longer than a playbook of simple task
     from sparkfleet.remote.channel import Channel
     from sparkfleet.weights.required_models import ResolvedModel
 
-RELEASE_TIMEOUT = 2.0  # s
+RELEASE_TIMEOUT = 2.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from sparkfleet.values import convert_integer, parse_json
 
 __all__ = ["Architecture", "parse_model_config"]
 
-MOST = 2**32  # no count of any model is near
+MOST = 2**32  # larger than any count in a config.json
 MOST_LAYERS = 10_000
 AGAIN = "download the file again; vLLM cannot read such a value"
 COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")

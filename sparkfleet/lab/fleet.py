@@ -25,9 +25,9 @@ from sparkfleet.lab.paths import INVENTORY, KEY, KNOWN_HOSTS, PASSWORD, RUN
 from sparkfleet.lab.plan import FleetPlan, HostPlan, plan_fleet
 from sparkfleet.lab.state import LabState, hold_lab_lock, load_lab_state, remove_lock
 
-BOOT_PATIENCE = 60.0  # s until a host's sshd must have answered
-CONNECT_PATIENCE = 0.1  # s; the first packet over a fresh link may be lost
-GREETING_PATIENCE = 5.0  # s; a busy machine takes its time to fork
+BOOT_PATIENCE = 60.0  # seconds until a host's sshd must have answered
+CONNECT_PATIENCE = 0.1  # seconds; the first packet over a fresh link may be lost
+GREETING_PATIENCE = 5.0  # seconds; a busy machine takes its time to fork
 SSH_PORT = 22
 
 

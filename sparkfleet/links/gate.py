@@ -18,8 +18,8 @@ from sparkfleet.model import Host, Verdict
 if TYPE_CHECKING:
     from sparkfleet.remote.pool import ConnectionPool
 
-MOMENT = 0.2  # s that each way is measured before a start
-LONGER = 1.0  # s that it is measured again where the moment would refuse it
+MOMENT = 0.2  # seconds that each way is measured before a start
+LONGER = 1.0  # seconds of the second measurement, if the first would refuse
 
 
 def run_gate(

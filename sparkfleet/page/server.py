@@ -22,9 +22,9 @@ from sparkfleet.variables.binding import Binding
 MOST_REQUESTS = 32  # in progress at the same time
 MOST_STREAMS = 16  # browsers that follow the page
 MOST_HEADER = 8192  # bytes of a request's lines
-REQUEST_LIMIT = 5.0  # s
-ANSWER_LIMIT = 20.0  # s
-QUIET = 15.0  # s without an event until a comment shows a stream that the server lives
+REQUEST_LIMIT = 5.0  # seconds
+ANSWER_LIMIT = 20.0  # seconds
+QUIET = 15.0  # seconds without an event until a comment shows a stream that the server lives
 EVENTS = "/events"
 REALM = 'Basic realm="sparkfleet page, any user, the token as password", charset="UTF-8"'
 COMMON = {

@@ -25,7 +25,7 @@ class Task:
     tags: frozenset[str] = frozenset()
     register: str | None = None
     retries: int = 0
-    delay: float = 5.0  # s between retries
+    delay: float = 5.0  # seconds between retries
     until: tuple[Condition, ...] = ()
     no_log: bool = False
     run_once: bool = False

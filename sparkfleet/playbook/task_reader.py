@@ -16,7 +16,7 @@ from sparkfleet.yaml import positions
 
 INCLUDED = {"cluster_up": "cluster-up.yml"}  # words that include the tasks of a playbook
 RETRIES = 3  # after the first attempt, with `until` but without `retries`; Ansible's default
-DELAY = 5.0  # s; Ansible's default
+DELAY = 5.0  # seconds; Ansible's default
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

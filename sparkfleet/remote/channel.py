@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 STDERR_KEPT = 256 * 1024  # bytes; the end of a traceback is what matters
-DRAIN_TIME = 1.0  # s that the last of standard error gets to arrive
+DRAIN_TIME = 1.0  # seconds that the last of standard error gets to arrive
 PIECE = 256 * 1024  # bytes a read
 MOST_OUTPUT = 256 << 20  # bytes that one command may print
 MOST_LINE = 64 << 20  # bytes of a line

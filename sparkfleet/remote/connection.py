@@ -28,10 +28,10 @@ if TYPE_CHECKING:
     from sparkfleet.model import Host
 
 T = TypeVar("T")
-DEFAULT_TIMEOUT = 60.0  # s
-SHELL_TIMEOUT = 5.0  # s for a login shell to say which it is, after it failed
+DEFAULT_TIMEOUT = 60.0  # seconds
+SHELL_TIMEOUT = 5.0  # seconds for a login shell to say which it is, after it failed
 SHOW_SHELL = Command(argv=("printenv", "SHELL"))  # words that every shell reads alike
-START_TIMEOUT = 15.0  # s, as for a channel
+START_TIMEOUT = 15.0  # seconds, as for a channel
 REPEATS = 2  # times that work is done again after its connection broke
 NO_HOME = "RuntimeError: Could not determine home directory."  # pathlib's, for ~user
 TAIL_LINES = 5  # lines of stderr that a message quotes

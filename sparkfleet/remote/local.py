@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 LONGEST_POLL = (1 << 31) - 1  # ms, what poll(2) takes
-PATIENCE = 1.0  # s that a command gets to end when its input has
+PATIENCE = 1.0  # seconds that a command gets to end when its input has
 
 
 class LocalConnection(Connection):

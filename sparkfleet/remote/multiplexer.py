@@ -32,11 +32,11 @@ OUTPUT = b"o"
 ERRORS = b"r"
 STATUS = b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
-GRACE = 1.0  # s that the other end gets to go
-END_TIMEOUT = 10.0  # s for a command that has closed its output to end
+GRACE = 1.0  # seconds that the other end gets to go
+END_TIMEOUT = 10.0  # seconds for a command that has closed its output to end
 MOST_FRAME = 1 << 20  # bytes; the other end sends pieces of 64 KiB
 MOST_NOISE = 1 << 16  # bytes that a login shell may print before the first frame
-STALE_AFTER = SILENCE - BEAT  # s since a heartbeat was sent that has been answered
+STALE_AFTER = SILENCE - BEAT  # seconds since a heartbeat was sent that has been answered
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 MOST_WAITING = 256 << 20  # bytes of one program that wait to be read
 
@@ -66,7 +66,7 @@ class MultiplexerClient:
         self.noise = b""  # what came before it
         self._status = LOST
         self._ended = threading.Event()
-        self._answered = 0.0  # s, when the last heartbeat was sent that was answered
+        self._answered = 0.0  # seconds, when the last heartbeat was sent that was answered
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

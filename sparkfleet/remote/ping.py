@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import subprocess
 
-PATIENCE = 2.0  # s
+PATIENCE = 2.0  # seconds
 STARVED = (
     "it may be out of memory and recover by itself; otherwise power it off and on, then check "
     "guard_loading and gpu-memory-utilization"

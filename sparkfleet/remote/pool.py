@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DEFAULT_FORKS = 32
-ABORT_TIMEOUT = 20.0  # s; longer than a connection attempt takes
+ABORT_TIMEOUT = 20.0  # seconds; longer than a connection attempt takes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

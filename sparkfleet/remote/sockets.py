@@ -6,10 +6,10 @@ import contextlib
 import errno
 import socket
 
-CONNECT_TIMEOUT = 15  # s for each further step of SSH
-DIAL_TIMEOUT = 6  # s for TCP alone, which the kernels do: Linux asks at 0, 1 and 3 s
+CONNECT_TIMEOUT = 15  # seconds for each further step of SSH
+DIAL_TIMEOUT = 6  # seconds for TCP alone, which the kernels do: Linux asks at 0, 1 and 3 s
 NO_ROUTE = (errno.EHOSTUNREACH, errno.ENETUNREACH)  # of a machine that is not there
-DEAD_AFTER = 15  # s without an acknowledgement from the host's kernel
+DEAD_AFTER = 15  # seconds without an acknowledgement from the host's kernel
 
 
 class PromptSocket(socket.socket):

@@ -46,10 +46,10 @@ if TYPE_CHECKING:
 # Paramiko logs a traceback for every host that hangs up; errors of this module report it.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
-KEEPALIVE = 5  # s between keepalive packets
-START_PATIENCE = 3.0  # s of attempts at the start of a run: sshd restarts, or has too many callers
-RECONNECT_PATIENCE = 8.0  # s of attempts in its middle, also where the host is not there
-FIRST_PAUSE = 0.1  # s; each further one is twice as long
+KEEPALIVE = 5  # seconds between keepalive packets
+START_PATIENCE = 3.0  # seconds of attempts at the start of a run: sshd restarts, or is too busy
+RECONNECT_PATIENCE = 8.0  # seconds of attempts in its middle, also where the host is not there
+FIRST_PAUSE = 0.1  # seconds; each further one is twice as long
 CONNECT_FAILED = 2  # what a jump host answers where the next machine refuses: RFC 4254, 5.1
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 from sparkfleet.quantities import format_seconds, format_size
 from sparkfleet.report import events
 
-WINDOW = 10.0  # s over which the rate is taken: older bytes say little of what is to come
-TOO_SHORT = 0.2  # s in which no rate can be shown
+WINDOW = 10.0  # seconds over which the rate is taken: older bytes say little of what is to come
+TOO_SHORT = 0.2  # seconds in which no rate can be shown
 
 
 class RateTracker:

@@ -10,7 +10,7 @@ from sparkfleet.report import events
 from sparkfleet.report.visible import escape_control, escape_line
 
 WIDTH = 78  # of a heading without a terminal
-EVERY = 5.0  # s between two lines on the bytes of a host
+EVERY = 5.0  # seconds between two lines on the bytes of a host
 
 
 class Screen(Protocol):

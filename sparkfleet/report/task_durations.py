@@ -12,7 +12,7 @@ from sparkfleet.report.log import state_folder
 from sparkfleet.values import parse_json
 
 KEPT = 5  # durations of each task
-LEAST = 2.0  # s; shorter ones are not worth a word
+LEAST = 2.0  # seconds; shorter ones are not worth a word
 MOST_KEYS = 200  # runs of different kinds
 FILE = "durations.json"
 

@@ -23,7 +23,7 @@ from rich.segment import Segment
 from sparkfleet.report import events
 from sparkfleet.report.visible import escape_control, escape_line
 
-PATIENCE = 1.0  # s until a wait is worth a row
+PATIENCE = 1.0  # seconds until a wait is worth a row
 
 
 def fold_words(text: str, width: int) -> str:

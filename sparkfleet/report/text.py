@@ -31,7 +31,7 @@ MARKS = {
     Severity.WARNING: "magenta",
     Severity.ERROR: "red",
 }
-SHOWN_FROM = 0.5  # s that a task must take to be listed under times
+SHOWN_FROM = 0.5  # seconds that a task must take to be listed under times
 NOTES = {"info": "", "warning": "magenta", "error": "bold red"}
 
 

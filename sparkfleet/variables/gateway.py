@@ -28,7 +28,7 @@ MODEL_RULE = "letters, digits and . _ : / @ + -, at most 200, the first a letter
 KIB = 1 << 10
 LEAST_BODY = 64 * KIB
 MOST_BODY = 128 << 20  # bytes; HAProxy refuses buffers of 256 MiB
-LEAST_TIMEOUT = 60.0  # s
+LEAST_TIMEOUT = 60.0  # seconds
 
 ROWS = (
     Variable(

@@ -50,8 +50,8 @@ from sparkfleet.weights.manifest import FileFilter, Manifest, ModelFile
 from sparkfleet.weights.transfer.sources import HubSource
 
 T = TypeVar("T")
-WAITS = (0.5, 1, 2)  # s, between tries
-PATIENCE = 60  # s that the Hub may ask us to wait
+WAITS = (0.5, 1, 2)  # seconds, between tries
+PATIENCE = 60  # seconds that the Hub may ask us to wait
 BUSY = (408, 429, 500, 502, 503, 504)
 KEPT = "no network? to use what was resolved before: --set weights_offline=true"
 NO_HEAD = (405, 501)  # a mirror that answers GET only

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import huggingface_hub
 
 T = TypeVar("T")
-ANSWER_LIMIT = 60.0  # s for the whole answer to one question
+ANSWER_LIMIT = 60.0  # seconds for the whole answer to one question
 MOST_ANSWER = 32 << 20  # bytes of an answer; a listing has some hundred for each file
 PLAIN = ("", "identity")
 THREAD = "question to the Hub"

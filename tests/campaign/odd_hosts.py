@@ -20,7 +20,7 @@ cc -shared -fPIC -O1 -DOFFSET=SECONDS -DSINCE=$(date +%s) -o /run/clock.so /run/
 echo /run/clock.so >/etc/ld.so.preload
 {RESTART}"""
 TRUE_CLOCK = f"rm /etc/ld.so.preload\n{RESTART}"
-YEAR = 365 * 24 * 60 * 60  # s
+YEAR = 365 * 24 * 60 * 60  # seconds
 COMPILES = shutil.which("cc") is not None
 DROPPED = "tcp {way} 22 numgen random mod 100 '<' 10 drop"  # a tenth of the packets
 LOSS = "\n".join(

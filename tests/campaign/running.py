@@ -37,7 +37,7 @@ ADVICE = {  # what a message says to do, and the task
     "stale lock": "cluster.unlock",
     "stop them with sparkfleet cluster.down": "cluster.down",
 }
-SETTLING = 60.0  # s until what a host that was cut off runs has ended
+SETTLING = 60.0  # seconds until what a host that was cut off runs has ended
 
 
 @dataclass(slots=True)

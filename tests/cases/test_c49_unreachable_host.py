@@ -11,7 +11,7 @@ import pytest
 from sparkfleet.cli.program import create_program
 from sparkfleet.remote import sockets, ssh
 
-PATIENCE = 0.5  # s; in earnest 15
+PATIENCE = 0.5  # seconds; in earnest 15
 INVENTORY = """\
 sparks:
   hosts:

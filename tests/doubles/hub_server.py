@@ -41,7 +41,7 @@ class Trouble:
 
     status: int = 0
     retry_after: int | None = None
-    limit_ends: int | None = None  # s, as the Hub reports its limits
+    limit_ends: int | None = None  # seconds, as the Hub reports its limits
     code: str = ""
     message: str = ""
     cut: int | None = None

@@ -33,7 +33,7 @@ class Terminal:
     """A shell on a pseudo-terminal that a person types into."""
 
     def __init__(self, folder: Path, *, patience: float = LONGEST) -> None:
-        self._patience = patience  # s, for one answer
+        self._patience = patience  # seconds, for one answer
         self._terminal, end = pty.openpty()
         self.output = ""
         self.events: list[tuple[float, str]] = []  # seconds since the start, and what was shown

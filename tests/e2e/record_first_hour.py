@@ -20,7 +20,7 @@ from tests.e2e.newcomer import CHECKOUT, PROMPT, WIDTH, Terminal, make_project, 
 
 CAST = CHECKOUT / "docs/first-hour.cast"
 README = CHECKOUT / "README.md"
-PATIENCE = 3600.0  # s; also on a busy machine
+PATIENCE = 3600.0  # seconds; also on a busy machine
 SHOWN_PROMPT = "$ "
 # Lines of the session that README shows; the others are left out, with `...` in their place.
 SHOWN = re.compile(

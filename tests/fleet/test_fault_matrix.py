@@ -32,7 +32,7 @@ pytestmark = [
 
 HEAD, WORKER = HOSTS
 SECOND = ("--set", "vllm_env={STANDIN: second}")
-SETTLING = 15.0  # s; less than what would end by itself, such as a raylet without its head
+SETTLING = 15.0  # seconds; less than what would end by itself, such as a raylet without its head
 ALL_LOGS = ("spark-01-ray", "spark-01-serve", "spark-02-ray")
 RAY_LOGS = ("spark-01-ray", "spark-02-ray")
 INTERRUPT = faults.send(signal.SIGINT)

@@ -23,7 +23,7 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
     pytest.mark.skipif(shutil.which("dockerd") is None, reason="apt-get install docker.io"),
 ]
-LIMIT = 200.0  # s for a relaunch on a busy machine
+LIMIT = 200.0  # seconds for a relaunch on a busy machine
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ from tests.commandline import within
 from tests.systemd.machine import SystemdMachine
 from tests.systemd.serving import INVENTORY, SERVICE
 
-LATE = 150.0  # s until a state that is awaited counts as one that never comes
+LATE = 150.0  # seconds until a state that is awaited counts as one that never comes
 KILL = "pkill -9 -f '[b]in/vllm serve'"
 
 

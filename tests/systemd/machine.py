@@ -27,7 +27,7 @@ NEEDED = (
     "/usr/sbin/sshd",
 )
 ADDRESS = "127.0.0.1"
-PATIENCE = 45.0  # s for a boot or a shutdown
+PATIENCE = 45.0  # seconds for a boot or a shutdown
 PLAIN_USER = "ann"  # without sudo
 SUDO_USER = "nvidia"  # with sudo, without a password
 USERS = {PLAIN_USER: 1500, SUDO_USER: 1501}

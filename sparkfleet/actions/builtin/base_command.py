@@ -20,10 +20,10 @@ from sparkfleet.remote.sudo import parse_script_message, run_with_sudo
 
 NO_START = 119  # exit status of command.sh
 NOT_NEEDED = 118
-STOP_GRACE = 5  # s between SIGTERM and SIGKILL
+STOP_GRACE = 5  # seconds between SIGTERM and SIGKILL
 TIMED_OUT = 124  # timeout(1)
-MARGIN = 15.0  # s beyond the command's own limit; 5 of them are for it to stop
-NO_LIMIT = 1e8  # s
+MARGIN = 15.0  # seconds beyond the command's own limit; 5 of them are for it to stop
+NO_LIMIT = 1e8  # seconds
 NOT_RUN = Result(returncode=0, stdout=b"", stderr="")  # the result for `register`, as in Ansible
 
 

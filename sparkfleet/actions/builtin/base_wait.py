@@ -13,7 +13,7 @@ from sparkfleet.commands import build_script_command
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 
-MARGIN = 30.0  # s beyond the wait: one more attempt, and Python's start
+MARGIN = 30.0  # seconds beyond the wait: one more attempt, and Python's start
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

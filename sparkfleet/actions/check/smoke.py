@@ -25,7 +25,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
 
 DEFAULT = SmokePrompt(ask="12*17", expect="204")
-TIMEOUT = 300.0  # s; the first request compiles
+TIMEOUT = 300.0  # seconds; the first request compiles
 
 
 def suggest_check(settings: Settings) -> str:

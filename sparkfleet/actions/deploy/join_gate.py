@@ -16,7 +16,7 @@ from sparkfleet.launch.startup.start_watch import Watch, WatchTarget, create_ran
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
 
-TICK = 0.1  # s between two looks: Ray's nodes join within a few seconds
+TICK = 0.1  # seconds between two looks: Ray's nodes join within a few seconds
 
 
 class JoinGate(Action[NoArgs]):

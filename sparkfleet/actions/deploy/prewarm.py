@@ -14,7 +14,7 @@ from sparkfleet.report.events import Progress
 
 PROMPT = "Count from one to ten."
 TOKENS = 32
-TIMEOUT = 600.0  # s; kernels are compiled at the first request of their shape
+TIMEOUT = 600.0  # seconds; kernels are compiled at the first request of their shape
 
 
 class Prewarm(Action[NoArgs]):

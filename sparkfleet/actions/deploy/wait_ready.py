@@ -31,7 +31,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
 from sparkfleet.vllm.milestones import Phase
 
-RUNNING_LIMIT = 60.0  # s for an endpoint that answered at the beginning of this run
+RUNNING_LIMIT = 60.0  # seconds for an endpoint that answered at the beginning of this run
 RUNNING_HINT = "it answered when this run began: {task:cluster.status}"
 
 

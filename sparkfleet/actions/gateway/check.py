@@ -26,9 +26,9 @@ from sparkfleet.launch.gateway.host import (
 from sparkfleet.launch.gateway.state import GatewayState
 from sparkfleet.remote.connection import Connection
 
-CHECK_LIMIT = 30.0  # s for HAProxy to check every server once; it takes two
+CHECK_LIMIT = 30.0  # seconds for HAProxy to check every server once; it takes two
 UNCHECKED = ("", "INI", "UNK")
-TICK = 0.2  # s
+TICK = 0.2  # seconds
 
 
 class CheckGateway(Action[NoArgs]):

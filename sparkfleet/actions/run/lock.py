@@ -22,10 +22,10 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers, ConnectionPool
 from sparkfleet.values import parse_json
 
-NOTICED_WITHIN = 2.0  # s in which a host notices that a run died, unless its network was cut
+NOTICED_WITHIN = 2.0  # seconds in which a host notices that a run died, unless its network was cut
 UNNOTICED = f"within {SILENCE:.0f} s"  # where it was cut
 IDENTITY = ("machine", "pid", "since")  # fields of a holder that identify a run
-ANSWER_WITHIN = 15.0  # s, in addition to the requested wait
+ANSWER_WITHIN = 15.0  # seconds, in addition to the requested wait
 
 
 class Lock(Action[NoArgs]):

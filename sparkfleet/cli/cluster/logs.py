@@ -19,8 +19,8 @@ from sparkfleet.report import output_streams
 from sparkfleet.report.redaction import redact_secrets
 from sparkfleet.report.visible import clean_log_text
 
-EVERY = 1.0  # s between looks, with --follow
-REACH = 1000  # lines that a look goes back: what is written faster shows a gap
+EVERY = 1.0  # seconds between looks, with --follow
+REACH = 1000  # lines read at each check; faster logs show a gap
 
 Lines = Mapping[tuple[str, str], Sequence[str]]  # by host and role
 

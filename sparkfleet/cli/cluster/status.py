@@ -34,7 +34,7 @@ from sparkfleet.launch.endpoint.health.status import ClusterStatus, query_host_s
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import output_streams
 
-EVERY = 2.0  # s between scans, with --watch
+EVERY = 2.0  # seconds between scans, with --watch
 
 
 def show_status(options: StatusOptions) -> int:

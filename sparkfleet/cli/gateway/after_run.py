@@ -27,7 +27,7 @@ from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report.events import Note
 
-LOCK_WAIT = 60.0  # s: two clusters that start at the same time change it one after the other
+LOCK_WAIT = 60.0  # seconds: two clusters that start at the same time change it one after the other
 
 
 def follow_with_gateway(

@@ -11,7 +11,7 @@ from sparkfleet.cli.init import mdns
 from sparkfleet.errors import UsageError
 
 COMMAND = ("avahi-browse", "--terminate", "--parsable", "--resolve", "_ssh._tcp")
-TIMEOUT = 15.0  # s
+TIMEOUT = 15.0  # seconds
 RESOLVED = "="  # the first field of a line with an address
 ESCAPE = re.compile(r"\\(\d{3})")  # a byte of a name, in decimal
 VIRTUAL = re.compile(r"docker|veth|br-|lo$")

@@ -9,7 +9,7 @@ from sparkfleet.cli.options import Options, duration, flag, option
 from sparkfleet.errors import UsageError
 
 SMALLEST_SUBNET = 30  # prefix length: two hosts
-REVERT_AFTER = 120.0  # s
+REVERT_AFTER = 120.0  # seconds
 YES = "make the changes without asking; without a terminal they are only shown"
 WHILE_SERVING = (
     "with --yes: even while the cluster serves, which loses its links, or a run changes it"

@@ -27,7 +27,7 @@ from sparkfleet.model import Change, Host
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.text import format_diff
 
-RESTORING = 90.0  # s for a host
+RESTORING = 90.0  # seconds for a host
 
 
 def revert_links(options: ChangeOptions) -> int:

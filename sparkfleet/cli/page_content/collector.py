@@ -29,7 +29,7 @@ from sparkfleet.page.content import Background, PageContent
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 
-EVERY = 60.0  # s between two readings of what changes rarely
+EVERY = 60.0  # seconds between two readings of what changes rarely
 
 
 def collect_content(

@@ -33,7 +33,7 @@ from sparkfleet.resources import list_data_files
 NOT_MEASURED = "not measured"
 NOT_POSSIBLE = "-"
 COPIES = 2
-LAB = "lab-tiny"  # a model of the lab, for no purpose of a person
+LAB = "lab-tiny"  # the lab's model; never suggested
 LEGEND = (
     "Tokens a second; at 8: of 8 requests together. Published by a source",
     "({show} NAME), or measured here by serve.bench (--measured).",

@@ -30,7 +30,7 @@ from sparkfleet.vllm.metrics import Sample, count_cached_tokens, count_foreign_t
 
 REQUESTS = 4
 CONTEXT = 2048
-TIMEOUT = 600.0  # s, and one for each token; the first request of a shape compiles
+TIMEOUT = 600.0  # seconds, and one for each token; the first request of a shape compiles
 BUSY = "other clients generated {} tokens during the benchmark; results are understated"
 NO_METRICS = "/metrics unavailable: prefix-cache hits cannot be excluded from prefill throughput"
 

@@ -34,7 +34,7 @@ class HostView:
 class View:
     """One sample of all hosts; `load` is None without the endpoint's metrics."""
 
-    at: float  # s since the epoch
+    at: float  # seconds since the epoch
     health: ClusterHealth
     answers: bool
     load: ServerLoad | None

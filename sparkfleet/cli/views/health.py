@@ -17,7 +17,7 @@ from sparkfleet.report.events import Progress
 from sparkfleet.report.screens import Screen
 from sparkfleet.report.visible import escape_line
 
-LATE = 5.0  # s until a wait is worth a line in a file or a pipe
+LATE = 5.0  # seconds until a wait is worth a line in a file or a pipe
 COLOURS = {
     HealthState.SERVING: "green",
     HealthState.STARTING: "yellow",

@@ -30,7 +30,7 @@ from sparkfleet.lab.state import InitProcess
 
 PACKAGES = {"dockerd": "docker.io", "docker": "docker.io"}
 LAYER = INSIDE / "image.tar"
-PATIENCE = 30.0  # s for a daemon to answer
+PATIENCE = 30.0  # seconds for a daemon to answer
 BINDS = ("/usr", "/etc/alternatives", "/etc/ld.so.cache")
 FOLDERS = ("dev", "etc", "proc", "root", "run", "sbin", "sys", "tmp", "usr", "var")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -31,7 +31,7 @@ from sparkfleet.lab.paths import CGROUPS, GID_FIRST, GID_HOLE, LOSSY, SYS_LAYERS
 from sparkfleet.lab.plan import HostPlan, Port
 
 SYS = Path("/sys")
-LOSS_INTERVAL = 0.2  # s between two looks at a lossy rail
+LOSS_INTERVAL = 0.2  # seconds between two looks at a lossy rail
 LOSS_COUNTERS = ("packet_seq_err", "out_of_sequence", "roce_adp_retrans")
 LOSS_PERCENT = 30
 

@@ -39,7 +39,7 @@ ENVIRONMENT = {
     "PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
     "HOME": "/root",
 }
-INTERVAL = 2.0  # s between two looks at the machine's memory
+INTERVAL = 2.0  # seconds between two looks at the machine's memory
 LINK_GROUPS = 0x1 | 0x10  # RTMGRP_LINK, RTMGRP_IPV4_IFADDR
 
 

@@ -16,8 +16,8 @@ from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
 
-MODELS_TIMEOUT = 30.0  # s
-SILENCE = 30.0  # s without an answer of `/health`; a long prompt can keep a server busy for some
+MODELS_TIMEOUT = 30.0  # seconds
+SILENCE = 30.0  # seconds without an answer of `/health`; a long prompt can keep a server busy
 GREEDY: Mapping[str, Any] = {"temperature": 0}
 
 

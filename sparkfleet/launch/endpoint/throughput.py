@@ -9,7 +9,7 @@ from statistics import mean, median
 from sparkfleet.launch.endpoint.replies import Reply
 from sparkfleet.recipes.metadata import Speed
 
-MIN_SECONDS = 1e-6  # s; avoids a division by zero
+MIN_SECONDS = 1e-6  # seconds; avoids a division by zero
 HALF = 0.5
 NEAR = 1.25  # times the requested context, since prompts only have about that many tokens
 

@@ -25,9 +25,9 @@ PROGRAM = "deployment/gateway"
 ROLE = "gateway"
 RECEIPT = "receipt.json"
 SERVER_FIELDS = ("pxname", "svname", "status", "check_status", "last_chk", "scur", "stot")
-START_LIMIT = 30.0  # s for HAProxy to start a worker; it takes less than one
-MARGIN = 30.0  # s in addition to a limit
-STOP_GRACE = 5.0  # s for HAProxy to end once its streams have
+START_LIMIT = 30.0  # seconds for HAProxy to start a worker; it takes less than one
+MARGIN = 30.0  # seconds in addition to a limit
+STOP_GRACE = 5.0  # seconds for HAProxy to end once its streams have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,9 +25,9 @@ FIX = (
     "lower gpu-memory-utilization or max-model-len in vllm_args, or stop other processes on that "
     "host; guard_loading and guard_serving set the limits"
 )
-PATIENCE = 20.0  # s to wait for the memory of stopped processes
+PATIENCE = 20.0  # seconds to wait for the memory of stopped processes
 NAMED = 3  # processes in a reason
-MOST_TIME = 1 << 40  # s since the epoch
+MOST_TIME = 1 << 40  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

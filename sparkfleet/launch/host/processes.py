@@ -18,9 +18,9 @@ from sparkfleet.safe_paths import check_relative_path
 from sparkfleet.values import convert_mapping, convert_string
 from sparkfleet.vllm.milestones import ANSI
 
-STOP_GRACE = 20.0  # s for a rank to exit by itself; vLLM and Ray need about one
-SETTLE = 0.5  # s that a script must run for its start to count, unless it execs another program
-CONTAINER_START = 90.0  # s for an engine to report a running container
+STOP_GRACE = 20.0  # seconds for a rank to exit by itself; vLLM and Ray need about one
+SETTLE = 0.5  # seconds that a script must run for its start to count, unless it calls exec
+CONTAINER_START = 90.0  # seconds for an engine to report a running container
 TAIL_LINES = 5  # last lines of a log next to a message
 LAST_LINES = 15  # last lines of a log that is the message
 TEXT_LINES = 100_000  # lines of a file that is read whole

@@ -23,8 +23,8 @@ from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
 
 BITS = 8 / 1e9  # Gb of a byte
 MOST = 1 << 64  # bytes that a counter of the kernel can hold
-GAP = 1.0  # s between two samples of the endpoint's counters
-TIMEOUT = 30.0  # s
+GAP = 1.0  # seconds between two samples of the endpoint's counters
+TIMEOUT = 30.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

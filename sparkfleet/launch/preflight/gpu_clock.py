@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROGRAM = "host/gpu_clock"
 MIN_CLOCK = 1000  # MHz
 MOST_CLOCK = 100_000  # MHz; no GPU is near
-SECONDS = 2.0  # s of load at most; an H100 was at its highest clock, from idle, within half of one
+SECONDS = 2.0  # seconds of load at most; an idle H100 was at its highest clock within 0.5 s
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,8 +22,8 @@ from sparkfleet.values import (
 )
 from sparkfleet.verdicts import build_verdict
 
-PATIENCE = 6.0  # s; a driver frees the memory of a process within one
-DROP_TIMEOUT = 180.0  # s; `sync` writes out what is dirty first
+PATIENCE = 6.0  # seconds; a driver frees the memory of a process within one
+DROP_TIMEOUT = 180.0  # seconds; `sync` writes out what is dirty first
 DROP_REQUEST = {"do": "drop"}
 DROP_COMMAND = ("sh", "-c", "/bin/sync; echo 3 > /proc/sys/vm/drop_caches")
 

@@ -15,7 +15,7 @@ from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.multiplexer import LOST
 
-MARGIN = 60.0  # s to import Ray, in addition to the join timeout
+MARGIN = 60.0  # seconds to import Ray, in addition to the join timeout
 
 
 def wait_for_ray_nodes(

@@ -11,7 +11,7 @@ import re
 
 from sparkfleet.launch.deployment.deployment import Deployment
 
-PATIENCE = 60  # s
+PATIENCE = 60  # seconds
 HINT = "VLLM_HOST_IP in each host's nccl.env must be its node address in Ray"
 _WAITS = re.compile(r"Waiting for creating a placement group of specs for (?P<s>\d{1,9}) seconds\.")
 _NODE = re.compile(r"'node:(?P<address>[^']+)'")

@@ -26,9 +26,9 @@ from sparkfleet.values import (
     parse_json,
 )
 
-TICK = 0.5  # s between two reports of a host
-# s without a report, until the host is connected to anew: TCP itself survives a link that fails for
-# half of that
+TICK = 0.5  # seconds between two reports of a host
+# seconds without a report, until the host is connected to anew: TCP itself survives a link that
+# fails for half of that
 SILENCE = 12.0
 RECONNECTIONS = 3  # of one host during one wait
 
@@ -48,7 +48,7 @@ class WatchTarget:
     folder: str
     roles: tuple[str, ...]
     url: str | None
-    limit: float  # s
+    limit: float  # seconds
     hint: str = LOADING_HINT
     tick: float = TICK
 

@@ -15,8 +15,8 @@ from sparkfleet.command_name import name_command
 from sparkfleet.launch.endpoint.health.state import ClusterHealth, HealthState
 from sparkfleet.launch.watching.events import ClusterEvent, EventKind, EventLog
 
-WAITS = (120.0, 300.0, 900.0)  # s after the first, the second and the third relaunch
-WINDOW = 6 * 3600.0  # s in which relaunches are counted
+WAITS = (120.0, 300.0, 900.0)  # seconds after the first, the second and the third relaunch
+WINDOW = 6 * 3600.0  # seconds in which relaunches are counted
 MOST_RELAUNCHES = len(WAITS)  # in that window
 
 PERSON = (EventKind.STARTED, EventKind.START_FAILED, EventKind.STOPPED)

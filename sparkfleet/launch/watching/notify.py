@@ -28,7 +28,7 @@ from sparkfleet.model import Host
 from sparkfleet.resources import expand_home
 from sparkfleet.variables.secret import FROM_FILE, is_file
 
-LIMIT = 10.0  # s for the webhook, and for the command
+LIMIT = 10.0  # seconds for the webhook, and for the command
 KEYS = ("webhook", "command")
 SLACK = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 MENTION_OR_LINK = re.compile(r"@(?=\w)|\](?=[(\[])")  # of Mattermost: @all, [text](address)

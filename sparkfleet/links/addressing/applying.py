@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from sparkfleet.remote.pool import ConnectionPool
 
 T = TypeVar("T")
-REVERT_AFTER = 120.0  # s until a host undoes a change that is not confirmed
+REVERT_AFTER = 120.0  # seconds until a host undoes a change that is not confirmed
 MARGIN = 0.25  # of that time is left for the confirmation
-TRYING = 90.0  # s for a host to put a change into effect
-UNDOING = 60.0  # s for a host to undo it
-PAUSE = 0.5  # s between two proofs
+TRYING = 90.0  # seconds for a host to put a change into effect
+UNDOING = 60.0  # seconds for a host to undo it
+PAUSE = 0.5  # seconds between two proofs
 UNPROVEN = (  # what has to pass before a change is kept
     "link.path",
     "link.misplugged",

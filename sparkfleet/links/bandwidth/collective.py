@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 OPERATIONS = ("all_gather", "all_reduce")
 STEP = 4  # a message to the next smaller one
 MOST_LOG = 200_000  # characters of NCCL's log that are read
-TIMEOUT = 60  # s for what hangs
+TIMEOUT = 60  # seconds for what hangs
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

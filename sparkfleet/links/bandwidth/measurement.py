@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sparkfleet.remote.pool import ConnectionPool
 
 T = TypeVar("T")
-STEP_LIMIT = 30  # s that a step may take at most
+STEP_LIMIT = 30  # seconds that a step may take at most
 
 Results = Sequence[Mapping[str, Any]]
 

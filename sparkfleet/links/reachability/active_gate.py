@@ -20,9 +20,9 @@ from sparkfleet.model import Host, Verdict
 if TYPE_CHECKING:
     from sparkfleet.remote.pool import ConnectionPool
 
-TIMEOUT = 90  # s for the whole of it
+TIMEOUT = 90  # seconds for the whole of it
 REPEATS = 3  # where a port was in use, and then refused a call
-PAUSE = 0.5  # s before each: a process that was killed closes its sockets one by one
+PAUSE = 0.5  # seconds before each: a process that was killed closes its sockets one by one
 
 
 def run_active_gate(

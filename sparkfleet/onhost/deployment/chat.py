@@ -37,9 +37,9 @@ from sparkfleet.onhost.shared.vitals import (
 )
 
 SHOWN = 500  # characters of an error page
-HEALTH_PATIENCE = 5.0  # s for one answer of /health
-TICK = 1.0  # s between two
-MODELS_PATIENCE = 30.0  # s for the list of models
+HEALTH_PATIENCE = 5.0  # seconds for one answer of /health
+TICK = 1.0  # seconds between two
+MODELS_PATIENCE = 30.0  # seconds for the list of models
 MOST_ANSWERS = 256 << 20  # bytes of all answers to one call of this program
 MOST_LINE = 8 << 20  # bytes of an event
 EVENT_COST = 200  # bytes that an event takes without its text

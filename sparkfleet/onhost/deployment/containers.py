@@ -41,8 +41,8 @@ GPU_KIND = "nvidia.com/gpu"
 HOOK = "nvidia-container-runtime-hook"
 CDI_FOLDERS = ("/etc/cdi", "/var/run/cdi")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PATIENCE = 30  # s for the daemon to answer
-START_PATIENCE = 60  # s for a container to start
+PATIENCE = 30  # seconds for the daemon to answer
+START_PATIENCE = 60  # seconds for a container to start
 TICK = 0.1
 PUBLISHED = "{{.Names}}\t{{.Image}}\t{{.Ports}}"
 PAUSED = "paused"  # a state of a container
@@ -51,8 +51,8 @@ SOCKETS = (
     'for fd in /proc/[0-9]*/fd/*; do readlink "$fd"; done 2>/dev/null'
     " | sed -n 's/^socket:.\\([0-9]*\\).$/\\1/p'"
 )
-REMOVAL = 5.0  # s for a container to be removed; a request may say less
-TRIES = 5  # s, s, times
+REMOVAL = 5.0  # seconds for a container to be removed; a request may say less
+TRIES = 5  # lists of containers, some of which may go meanwhile
 
 
 class DaemonError(Exception):

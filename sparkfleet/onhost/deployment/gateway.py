@@ -41,9 +41,9 @@ CONFIG = "haproxy.cfg"
 SOCKET = "haproxy.sock"
 SBIN = ("/usr/local/sbin", "/usr/sbin")
 HASH_VARIABLE = "SPARKFLEET_GATEWAY"
-ANSWER_LIMIT = 10.0  # s for one answer of the worker, and of HAProxy to a check
-TICK = 0.1  # s
-AGAIN = 3.0  # s after which a signal that was sent while the master started is sent again
+ANSWER_LIMIT = 10.0  # seconds for one answer of the worker, and of HAProxy to a check
+TICK = 0.1  # seconds
+AGAIN = 3.0  # seconds after which a signal that was sent while the master started is sent again
 LOG_LINES = 8
 FIELDS = ("pxname", "svname", "status", "scur", "stot", "check_status", "last_chk", "addr")
 

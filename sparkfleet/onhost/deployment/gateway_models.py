@@ -12,7 +12,7 @@ from typing import Any
 from sparkfleet.onhost.shared.vitals import ask_endpoint
 
 OK = 200
-ANSWER_LIMIT = 10.0  # s
+ANSWER_LIMIT = 10.0  # seconds
 
 
 def main() -> None:

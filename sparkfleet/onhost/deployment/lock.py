@@ -24,7 +24,7 @@ from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder
 
-TICK = 0.2  # s
+TICK = 0.2  # seconds
 MOST_TEXT = 1 << 16  # characters of a holder that are read
 LAST_HOLDER = "lock-last"  # file with the last holder
 RUN = ("machine", "pid", "since")  # fields that identify a run

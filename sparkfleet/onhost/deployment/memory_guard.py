@@ -30,16 +30,16 @@ from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import replace_file
 
-TICK = 0.25  # s between samples; an NVMe disk fills 2 GB of memory in that time
-ARMING = 5.0  # s for the first sample
-ENDING = 60.0  # s for a command that ends ranks
+TICK = 0.25  # seconds between samples; an NVMe disk fills 2 GB of memory in that time
+ARMING = 5.0  # seconds for the first sample
+ENDING = 60.0  # seconds for a command that ends ranks
 MOST = 6  # processes that a reason names
 MOST_OF_A_NAME = 15  # bytes of a name that the kernel keeps
 ARGUMENTS_START = 45  # of the fields after the name in /proc/PID/stat: arg_start, then arg_end
 GIB = 1 << 30
 PAGE = os.sysconf("SC_PAGE_SIZE")
 GPU = ("nvidia-smi", "--query-compute-apps=pid,process_name,used_memory", "--format=csv,noheader")
-GPU_PATIENCE = 3.0  # s; a starved driver may never answer
+GPU_PATIENCE = 3.0  # seconds; a starved driver may never answer
 
 
 def main() -> None:

@@ -37,9 +37,9 @@ from sparkfleet.onhost.shared.paths import join_relative_path
 from sparkfleet.onhost.shared.reading import is_same_process, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
-TICK = 0.05  # s between looks at a process
-START_TICK = 0.01  # s, the same while a script starts
-REST_WAIT = 5.0  # s for what outlives its leader
+TICK = 0.05  # seconds between looks at a process
+START_TICK = 0.01  # seconds, the same while a script starts
+REST_WAIT = 5.0  # seconds for what outlives its leader
 PTH_FILES = 100  # of an environment, and lines of each, that are looked at
 KILLS = ((signal.SIGKILL, REST_WAIT),) * 3  # who is forked meanwhile is in the next list only
 

@@ -24,9 +24,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-TICK = 0.1  # s between looks at the table
-BEAT = 0.5  # s between empty lines
-CALL = 2.0  # s for the GCS to take a call
+TICK = 0.1  # seconds between looks at the table
+BEAT = 0.5  # seconds between empty lines
+CALL = 2.0  # seconds for the GCS to take a call
 
 
 def main() -> None:

@@ -20,8 +20,8 @@ from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 
-GRACE = 5.0  # s that the holder gets to end
-TICK = 0.05  # s
+GRACE = 5.0  # seconds that the holder gets to end
+TICK = 0.05  # seconds
 
 
 def main() -> None:

@@ -38,8 +38,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-PATIENCE = 2.0  # s without a byte, for a peer to call or to answer
-RDMA_PATIENCE = 20.0  # s for one run of ib_write_bw
+PATIENCE = 2.0  # seconds without a byte, for a peer to call or to answer
+RDMA_PATIENCE = 20.0  # seconds for one run of ib_write_bw
 PIECE = 1024 * 1024  # bytes a call
 PERFTEST = "ib_write_bw"
 QUEUE_PAIRS = "4"  # one does not fill a rail: 111.7 Gb/s with four

@@ -72,7 +72,7 @@ def main() -> None:
             answer = {"failed": (str(error).strip() or type(error).__name__).splitlines()[0]}
         answer["log"] = read_nccl_log(log)
     print(json.dumps(answer), flush=True)
-    os._exit(0)  # what a failed collective left hanging shall not keep us
+    os._exit(0)  # do not wait for threads of a hung collective
 
 
 def give_up(log: Path) -> None:
@@ -137,7 +137,7 @@ def time_collectives(torch: Any, request: dict[str, Any], device: Any) -> Iterat
     """
     group = torch.distributed
     group.all_reduce(torch.zeros(1, device=device))
-    spent = rate = 0.0  # s in all, and s for a byte of a message at the last size
+    spent = rate = 0.0  # seconds in all, and those for a byte of a message at the last size
     for size in request["sizes"]:
         end = torch.tensor([spent + rate * size], device=device)
         group.all_reduce(end, group.ReduceOp.MAX)

@@ -11,8 +11,8 @@ from pathlib import Path
 from sparkfleet.onhost.fabric.ping import run_ping
 
 TRIES = 3  # pings, a second each, until another host answers
-SETTLING = 5.0  # s for an address to become usable: IPv6 first asks whether another host has it
-TICK = 0.1  # s
+SETTLING = 5.0  # seconds until an address is usable: IPv6 first asks whether another host has it
+TICK = 0.1  # seconds
 
 
 def find_neighbours(netdev: str) -> dict[str, str]:

@@ -57,9 +57,9 @@ PATTERNS = (
 )
 SYSCTLS = ("net.ipv4.conf.all.arp_ignore", "net.ipv4.conf.all.arp_announce")
 DEVICES = ["nmcli", "-t", "-f", "DEVICE,STATE,CON-UUID", "device"]
-ARMING = 5.0  # s for the timer to start
-FORGETTING = 3.0  # s for GIDs to follow an address
-TICK = 0.1  # s between two looks of the timer
+ARMING = 5.0  # seconds for the timer to start
+FORGETTING = 3.0  # seconds for GIDs to follow an address
+TICK = 0.1  # seconds between two looks of the timer
 MOST_DESCRIPTORS = 1024
 LOGIN_HINT = "set ansible_host to an address on Ethernet or Wi-Fi; nothing was changed"
 SCOPE = "sparkfleet-links-revert.scope"

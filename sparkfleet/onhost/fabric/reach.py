@@ -38,8 +38,8 @@ from sparkfleet.onhost.fabric.ping import run_ping
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-CONNECT_TIMEOUT = 2.0  # s
-PING_DEADLINE = 3  # s for all packets of one ping
+CONNECT_TIMEOUT = 2.0  # seconds
+PING_DEADLINE = 3  # seconds for all packets of one ping
 SMALL_PINGS = 5
 REPEATED = 4  # times as many packets where a ping is repeated
 WORKERS = 32

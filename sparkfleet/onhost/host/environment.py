@@ -19,7 +19,7 @@ from sparkfleet.onhost.shared.environment_file import parse_exports
 from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, ENVIRONMENT_FILE
 from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
 
-PATIENCE = 30  # s for a look inside a container
+PATIENCE = 30  # seconds for a look inside a container
 
 
 def main() -> None:

@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
-TOOL_TIMEOUT = 10  # s; nvidia-smi takes seconds while the driver wakes up
+TOOL_TIMEOUT = 10  # seconds; nvidia-smi takes seconds while the driver wakes up
 MELLANOX = "0x15b3"  # PCI vendor id of ConnectX
 NET = "/sys/class/net"
 RDMA = "/sys/class/infiniband"

@@ -18,8 +18,8 @@ import time
 CLOCK = ("nvidia-smi", "--query-gpu=clocks.sm", "--format=csv,noheader,nounits")
 SIZE = 256 << 20  # bytes
 AT_ONCE = 16  # writes between two looks at the time
-TICK = 0.1  # s
-BEGIN = 10.0  # s for the driver to begin the load
+TICK = 0.1  # seconds
+BEGIN = 10.0  # seconds for the driver to begin the load
 
 
 class CudaError(Exception):

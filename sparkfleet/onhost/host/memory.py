@@ -21,7 +21,7 @@ PLAIN = "--format=csv,noheader,nounits"
 HOLDERS = ("nvidia-smi", "--query-compute-apps=pid,used_memory", PLAIN)
 OWN_MEMORY = ("nvidia-smi", "--query-gpu=memory.total", PLAIN)
 MIB = 1 << 20
-TICK = 0.1  # s
+TICK = 0.1  # seconds
 ENOUGH = 0.9
 NOISE = 512 << 20  # of what was held: others take and give meanwhile
 

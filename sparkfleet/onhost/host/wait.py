@@ -18,8 +18,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-TICK = 0.5  # s between attempts
-CONNECT = 5.0  # s that one attempt may take
+TICK = 0.5  # seconds between attempts
+CONNECT = 5.0  # seconds that one attempt may take
 MOST_READ = 1024 * 1024  # bytes of an answer that are searched
 
 

@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 NONCE = 32  # bytes
 PROOF = 32  # bytes
-GREETING_TIME = 15  # s that a connection gets to prove itself
+GREETING_TIME = 15  # seconds that a connection gets to prove itself
 MOST_GREETINGS = 32  # connections that prove themselves at once; the oldest makes room
 MOST_REQUEST = 16 << 20  # bytes
 MOST_PIECE = 1 << 24  # bytes
-POLL = 0.2  # s between two looks at whether the listener was closed
+POLL = 0.2  # seconds between two looks at whether the listener was closed
 LENGTH = struct.Struct(">I")
 FROM_RECEIVER = b"sparkfleet receiver"
 FROM_SENDER = b"sparkfleet sender"

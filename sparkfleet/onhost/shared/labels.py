@@ -4,8 +4,8 @@ from __future__ import annotations
 
 # Precedes the first frame of the multiplexer: the login shell may have printed before it.
 FRAMES_MARK = b"\0sparkfleet frames\n"
-BEAT = 10.0  # s between heartbeats of a run's connection to a host
-SILENCE = 60.0  # s without one, after which the host gives the run up, and its lock
+BEAT = 10.0  # seconds between heartbeats of a run's connection to a host
+SILENCE = 60.0  # seconds without one, after which the host gives the run up, and its lock
 
 # In the folder of a cluster.
 DEPLOYMENT_RECORD = "deployment.json"

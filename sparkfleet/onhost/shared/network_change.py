@@ -23,8 +23,8 @@ PENDING = FOLDER / "pending.json"
 OUTCOME = FOLDER / "outcome.json"  # of the last change: its id, and why it was undone
 SAVED = Path("/var/lib/sparkfleet/links.json")
 APPLIED = SAVED.with_name("links-applied.json")  # what was kept last; any user may read it
-APPLYING = 15.0  # s for the services to set addresses and MTU
-UNDOING = 10.0  # s
+APPLYING = 15.0  # seconds for the services to set addresses and MTU
+UNDOING = 10.0  # seconds
 SHADOWED = "network:\n  version: 2\n"  # hides a file of netplan's in /etc
 MODE = 0o600
 

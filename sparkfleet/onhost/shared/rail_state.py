@@ -7,9 +7,9 @@ import subprocess
 import time
 from typing import Any
 
-STEADY = 0.5  # s without a difference: what manages the interface may still be at work
-TICK = 0.1  # s between two looks
-TOOL_TIMEOUT = 30.0  # s for one command
+STEADY = 0.5  # seconds without a difference: what manages the interface may still be at work
+TICK = 0.1  # seconds between two looks
+TOOL_TIMEOUT = 30.0  # seconds for one command
 
 
 def run_network_tool(argv: list[str]) -> str:

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-PATIENCE = 5  # s for a tool or the endpoint
+PATIENCE = 5  # seconds for a tool or the endpoint
 LATE = "timed out"
 MOST_ANSWER = 8 << 20  # bytes of an answer
 TOO_LONG = "its answer is too long"

@@ -31,8 +31,8 @@ from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, re
 from sparkfleet.onhost.shared.weights.downloads import DownloadError, HubFiles, prefer_ipv4
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
-PATIENCE = 60  # s for a receiver to connect
-POLL = 0.01  # s between two looks at a file that still arrives
+PATIENCE = 60  # seconds for a receiver to connect
+POLL = 0.01  # seconds between two looks at a file that still arrives
 
 
 class LocalFiles:

@@ -19,7 +19,7 @@ PROGRAM = "run.sh"
 MOST_FILES = 5000
 MOST_BYTES = 2_000_000  # of one file
 MOST_TOTAL = 100_000_000  # bytes of all files
-PATIENCE = 600.0  # s until git counts as one that never answers
+PATIENCE = 600.0  # seconds until git counts as one that never answers
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 REGULAR = ("100644", "100755")  # modes in git; 120000 is a link, 160000 a submodule
 # A hook of git sets these for its own repository, which is another one.

@@ -35,7 +35,7 @@ from sparkfleet.weights.transfer.stage import Send, StagePlan
 
 MAX_STREAMS = 4  # connections of a leg at most, each hashed on a core of its own
 BYTES_PER_STREAM = 64 << 20  # bytes
-GRACE = 1.0  # s in which a second failure may explain the first
+GRACE = 1.0  # seconds in which a second failure may explain the first
 LOOPBACK = Ends(sender="127.0.0.1", receiver="127.0.0.1")
 
 

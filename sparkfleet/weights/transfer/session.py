@@ -16,7 +16,7 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.values import convert_integer, convert_mapping, parse_json
 
 T = TypeVar("T")
-SILENCE_LIMIT = 120.0  # s; a program that works says so each second
+SILENCE_LIMIT = 120.0  # seconds; a program that works says so each second
 
 ProgressCallback = Callable[[Mapping[str, int]], None]
 """Takes what a program says about its progress: numbers by name."""

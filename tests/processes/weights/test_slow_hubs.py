@@ -26,7 +26,7 @@ from tests.doubles.slow_server import serve_pieces
 
 pytestmark = pytest.mark.usefixtures("isolated", "short_waits")
 
-PATIENCE = 0.3  # s
+PATIENCE = 0.3  # seconds
 TOKEN = "hf_readerreader"
 PLAIN = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n"
 BODY = PLAIN + b"Content-Length: 900000\r\n\r\n"

@@ -12,7 +12,7 @@ from typing import Any
 from . import child
 from .wire import Peer
 
-SILENCE = 2.0  # s without a heartbeat until a node counts as dead
+SILENCE = 2.0  # seconds without a heartbeat until a node counts as dead
 
 
 @dataclass

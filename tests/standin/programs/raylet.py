@@ -11,9 +11,9 @@ from typing import Any
 from . import child, wire
 from .wire import Peer
 
-BEAT = 0.3  # s between heartbeats
-JOIN_PATIENCE = 10.0  # s for the head's port
-RECONNECT = 60.0  # s that a node outlives its head: gcs_rpc_server_reconnect_timeout_s
+BEAT = 0.3  # seconds between heartbeats
+JOIN_PATIENCE = 10.0  # seconds for the head's port
+RECONNECT = 60.0  # seconds that a node outlives its head: gcs_rpc_server_reconnect_timeout_s
 PROBES = 4096  # connections that wait unheard, as those of the links gate
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from . import behaviour
 
 LOGS = Path(__file__).parent / "logs"
-PACE = 0.3  # s that a start takes
+PACE = 0.3  # seconds that a start takes
 
 # Texts of a recording, and what they stand for. Lines of rank 1 are for every rank > 0.
 RECORDINGS: Mapping[str, tuple[str, Mapping[str, str]]] = {

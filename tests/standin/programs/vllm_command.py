@@ -22,7 +22,7 @@ SHUTDOWN = (
     "[shutdown] API server: shutting down FastAPI HTTP server",
 )
 MASTER = 29501  # vLLM's default of --master-port
-GRACE = 0.5  # s from a dead rank to the end of the server; the real one takes up to 6
+GRACE = 0.5  # seconds from a dead rank to the end of the server; the real one takes up to 6
 
 
 class Serve:

@@ -14,7 +14,7 @@ from sparkfleet.doctor.signatures import SIGNATURES, Signature
 from sparkfleet.vllm.milestones import parse_milestone
 
 SIZE = 200_000  # characters
-MOST = 2.0  # s of the processor
+MOST = 2.0  # seconds of the processor
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ import pytest
 
 from sparkfleet.templating import render_template
 
-LIMIT = 60  # s for the program to get to its next step
+LIMIT = 60  # seconds for the program to get to its next step
 RAY = """\
 #!/bin/sh
 echo "ray $*" >>{folder}/notes

@@ -23,7 +23,7 @@ from sparkfleet.onhost.shared.vitals import AnswerBudget, ask_endpoint
 from tests.bounded import LIMIT, call_bounded
 from tests.doubles.slow_server import serve_pieces
 
-PATIENCE = 0.3  # s
+PATIENCE = 0.3  # seconds
 ANSWERS = {
     "header": (b"HTTP/1.1 200 OK\r\nX-Slow: ", b"a"),
     "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n", b" "),

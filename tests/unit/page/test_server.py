@@ -17,7 +17,7 @@ from sparkfleet.page.server import MOST_REQUESTS, MOST_STREAMS, PageServer, Reso
 from sparkfleet.variables.binding import Binding
 from tests.commandline import becomes
 
-LIMIT = 60.0  # s
+LIMIT = 60.0  # seconds
 TOKEN = "0123456789abcdef"
 PAGE = Resource(
     kind="text/html; charset=utf-8", body=b"<p>page</p>", headers={"Content-Security-Policy": "x"}

@@ -28,7 +28,7 @@ from sparkfleet.remote.multiplexer import (
 from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.mutations import NUMBERS, create_chance
 
-PATIENCE = 60.0  # s
+PATIENCE = 60.0  # seconds
 NOW = b"<moment>"  # as long as a moment
 NUMBER = struct.Struct(">I")
 

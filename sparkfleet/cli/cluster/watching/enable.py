@@ -33,7 +33,7 @@ LINGER = Path("/var/lib/systemd/linger")
 LOGINS = Path("/run/systemd/users")  # exists where logind runs
 KEPT = ("XDG_STATE_HOME", "PYTHONPATH")  # variables that decide what the watcher runs and reads
 RUNNING = Path("/run/systemd/system")  # exists where systemd is PID 1: sd_booted(3)
-LIMIT = 60.0  # s for sudo, whose PAM may ask a directory
+LIMIT = 60.0  # seconds for sudo, whose PAM may ask a directory
 
 
 def enable_watch(options: EnableOptions) -> int:

@@ -26,7 +26,7 @@ from sparkfleet.launch.watching.events import (
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import output_streams
 
-EVERY = 2.0  # s between looks, with --follow
+EVERY = 2.0  # seconds between looks, with --follow
 COLOURS = {
     EventKind.STARTED: "green",
     EventKind.RELAUNCHED: "green",

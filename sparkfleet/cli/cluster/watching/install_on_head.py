@@ -41,9 +41,9 @@ BASE = ".local/share/sparkfleet"  # below the home of the user
 OLDEST = (3, 11)  # Python
 OVERLAY = "on-head.yml"
 RECIPES = "playbooks/recipes"  # below the current folder
-UNPACK_LIMIT = 300.0  # s
-RUN_LIMIT = 120.0  # s for a look of sparkfleet there
-SERVICE_LIMIT = 260.0  # s for a task that may stop the service there: more than that task waits
+UNPACK_LIMIT = 300.0  # seconds
+RUN_LIMIT = 120.0  # seconds for a look of sparkfleet there
+SERVICE_LIMIT = 260.0  # seconds for a task that may stop the service there, longer than it waits
 MIB = 1 << 20
 FAILED = "sparkfleet on the head"
 

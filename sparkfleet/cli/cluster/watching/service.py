@@ -15,13 +15,13 @@ from sparkfleet.commands import quote
 from sparkfleet.errors import SparkfleetError, UsageError
 from sparkfleet.launch.watching import unit
 
-# s for a command: any stop, including those of `restart` and `disable --now`, may have to roll back
-# a relaunch, for which the unit has TimeoutStopSec
+# seconds for a command: any stop, including those of `restart` and `disable --now`, may have to
+# roll back a relaunch, for which the unit has TimeoutStopSec
 LIMIT = 200.0
 RUNTIME = "XDG_RUNTIME_DIR"  # by which `systemctl --user` finds the manager of this user
 MANAGER = "systemd/private"  # its socket there
-MANAGER_LIMIT = 30.0  # s for its start
-INTERVAL = 0.05  # s between two looks
+MANAGER_LIMIT = 30.0  # seconds for its start
+INTERVAL = 0.05  # seconds between two looks
 
 
 def set_watch_service(options: Options, verb: str) -> None:

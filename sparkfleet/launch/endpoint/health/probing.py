@@ -26,13 +26,13 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import ConnectionPool
 
-PATIENCE = 5.0  # s for `/health`, `/metrics` and nvidia-smi
-GAP = 1.0  # s between two readings of counters
-STALL = 20.0  # s without progress while requests run: a step over a long prompt takes several
-MARGIN = 15.0  # s for all else that a look reads
-HOST_LIMIT = 2 * PATIENCE + STALL + MARGIN  # s for one host; it takes 1 where all is well
-RAY_LIMIT = 30.0  # s for Ray to list its nodes, of which its import takes most
-PROBE_LIMIT = 30.0  # s for the answer to a request of one token
+PATIENCE = 5.0  # seconds for `/health`, `/metrics` and nvidia-smi
+GAP = 1.0  # seconds between two readings of counters
+STALL = 20.0  # seconds without progress while requests run: a step over a long prompt takes several
+MARGIN = 15.0  # seconds for all else that a look reads
+HOST_LIMIT = 2 * PATIENCE + STALL + MARGIN  # seconds for one host; it takes 1 where all is well
+RAY_LIMIT = 30.0  # seconds for Ray to list its nodes, of which its import takes most
+PROBE_LIMIT = 30.0  # seconds for the answer to a request of one token
 PROBE = "Hi"
 
 ShowWait = Callable[[str], None]  # gets what is waited for, and for how long at most

@@ -20,7 +20,7 @@ WORKER = re.compile(r"VLLM::Worker|ray::\w*Worker")
 ENGINE = re.compile(r"VLLM::EngineCore")
 # https://github.com/vllm-project/vllm/blob/main/vllm/v1/metrics/loggers.py writes it every 10 s
 RUNNING = re.compile(r"Running: (\d+) reqs")
-RECENT = 60.0  # s before a host went down in which the log of the head still shows its load
+RECENT = 60.0  # seconds before a host went down in which the log of the head still shows its load
 
 
 def judge_ranks(look: HealthLook) -> tuple[RankHealth, ...]:

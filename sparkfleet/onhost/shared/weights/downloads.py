@@ -17,7 +17,7 @@ from urllib.parse import quote, urlsplit
 PIECE = 1 << 20  # bytes read at once
 TRIES = 8  # in a row with less than `LEAST` bytes
 LEAST = 64 << 10  # bytes that have to come in each `WINDOW`, and that make a try count
-WINDOW = 60.0  # s; the time for the headers of an answer too
+WINDOW = 60.0  # seconds; the time for the headers of an answer too
 SCHEMES = ("http", "https")
 LICENCE = (
     "accept the licence, and set a token that can read it; a mirror's redirect drops the token"

@@ -25,7 +25,7 @@ class Encryption:
 
     @property
     def problem(self) -> str:
-        """The message about a file."""
+        """The message about a file, without its subject."""
         return f"{ENCRYPTED} {self.tool}"
 
 

@@ -118,7 +118,7 @@ class _Builder:
         """Return `tree` as our node; aliases of a list or a mapping share one."""
         self._count += 1
         if self._count > self._most_values:
-            self._refuse_size(tree, f"contains more than {self._most_values:,} values")
+            self._refuse_size(tree, f"the file contains more than {self._most_values:,} values")
         if isinstance(tree, yaml.ScalarNode):
             return self._scalar(tree, unsafe=unsafe)
         if built := self._built.get(id(tree)):

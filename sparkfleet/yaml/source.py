@@ -70,11 +70,11 @@ def decode_source(
 ) -> Source:
     """Return `content` as a source; raises `error` if it is binary, not UTF-8 or above 1 MB."""
     if len(content) > MAX_BYTES:
-        raise error(f"is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
+        raise error(f"the file is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=file))
     encoded = content.encode() if isinstance(content, str) else content
     _refuse_other_content(encoded, file, error)
     if not html and HTML.match(encoded):
-        problem = "is an HTML page, not the file itself"
+        problem = "the file is an HTML page, not the file itself"
         where = Where(file=file, line=1, col=1)
         raise error(problem, where=where, hint="download the raw file")
     text = content if isinstance(content, str) else _decode_utf8(content, file, error)
@@ -83,11 +83,11 @@ def decode_source(
     if all(mark.search(text) for mark in CONFLICT):
         first = next(at for at, line in enumerate(source.lines, 1) if line.startswith("<<<<<<< "))
         hint = "keep one side, and delete the lines that begin with <<<<<<<, ======= and >>>>>>>"
-        problem = "contains an unresolved merge conflict"
+        problem = "the file contains an unresolved merge conflict"
         raise error(problem, where=source.where(first, 1), hint=hint)
     if odd := Reader.NON_PRINTABLE.search(text):
         raise error(
-            f"is not text: it contains the character {odd[0]!r}",
+            f"the file is not text: it contains the character {odd[0]!r}",
             where=_locate_end(text[: odd.start()], file),
             hint="save it as UTF-8 text, or delete the character",
         )
@@ -98,12 +98,12 @@ def _refuse_other_content(content: bytes, file: str, error: type[InputError]) ->
     """Raise `error` for content that a tool has put in place of the text."""
     where = Where(file=file, line=1, col=1)
     if (encryption := find_encryption(content)) is not None:
-        raise error(encryption.problem, where=where, hint=encryption.fix)
+        raise error(f"the file {encryption.problem}", where=where, hint=encryption.fix)
     if content.startswith(LFS_POINTER):
-        problem = "is a Git LFS pointer, not the file itself"
+        problem = "the file is a Git LFS pointer, not the file itself"
         raise error(problem, where=where, hint="in its folder: git lfs pull")
     if content.startswith(UTF_16):
-        problem = "is UTF-16 text, not UTF-8"
+        problem = "the file is UTF-16 text, not UTF-8"
         raise error(problem, where=where, hint=f"convert it: iconv -f UTF-16 -t UTF-8 {file} > NEW")
 
 
@@ -113,7 +113,7 @@ def _decode_utf8(content: bytes, file: str, error: type[InputError]) -> str:
     except UnicodeDecodeError as failure:
         odd = failure.object[failure.start]
         raise error(
-            f"is not UTF-8 text: byte 0x{odd:02x} at offset {failure.start}",
+            f"the file is not UTF-8 text: byte 0x{odd:02x} at offset {failure.start}",
             where=_locate_end(content[: failure.start].decode("utf-8"), file),
             hint="save it as UTF-8 text",
         ) from failure

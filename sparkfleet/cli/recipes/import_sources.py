@@ -56,7 +56,7 @@ def convert_sources(options: ImportOptions) -> tuple[list[ImportedRecipe], list[
             continue
         if found.name in imported:
             other = format_path(imported[found.name].recipe.path)
-            problems.append(_refuse(path, f"has the same name as {other}: {found.name}"))
+            problems.append(_refuse(path, f"the recipe has the same name as {other}: {found.name}"))
         else:
             imported[found.name] = found
     return list(imported.values()), problems
@@ -89,7 +89,7 @@ def _convert_file(path: Path, options: ImportOptions) -> ImportedRecipe | None:
     if not isinstance(tree, ConvertedMap):
         if alone:
             raise RecipeError(
-                f"is not a recipe of {TOOLS}",
+                f"the file is not a recipe of {TOOLS}",
                 where=Where(file=format_path(path)),
                 hint="a sparkfleet recipe needs no import: --recipe FILE",
             )

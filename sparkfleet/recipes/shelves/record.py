@@ -67,7 +67,7 @@ def load_shelf(name: str) -> Shelf | None:
         return _parse_record(name, parse_json(path.read_text(encoding="utf-8")))
     except (OSError, ValueError, LookupError, RecursionError) as error:
         raise RecipeError(
-            f"is not the record of a shelf: {error}",
+            f"the file is not the record of a shelf: {error}",
             where=Where(file=str(path)),
             hint=f"remove the folder {path.parent}, then add the shelf again",
         ) from error

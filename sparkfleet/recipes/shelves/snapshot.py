@@ -180,11 +180,13 @@ def _select_files(names: Mapping[str, object]) -> list[str]:
         if not _is_hidden(name) and (name.endswith(SUFFIXES) or _is_in_mod(name, mods))
     ]
     if len(chosen) > MOST_FILES:
-        raise RecipeError(f"has {len(chosen)} recipes and files of mods, more than {MOST_FILES}")
+        raise RecipeError(
+            f"the source has {len(chosen)} recipes and files of mods, more than {MOST_FILES}"
+        )
     for name in chosen:
         if not (is_below(name) and name.isprintable()):
             raise RecipeError(
-                f"has a file whose name is not allowed in a shelf: {shortened(name)}",
+                f"the source has a file whose name is not allowed in a shelf: {shortened(name)}",
                 hint="give the file a name of letters, digits and . _ -",
             )
     return sorted(chosen)
@@ -203,7 +205,7 @@ def _check_sizes(sizes: Mapping[str, int]) -> None:
     for name, size in sizes.items():
         if size > MOST_BYTES:
             raise RecipeError(
-                f"is larger than {MOST_BYTES // 1_000_000} MB", where=Where(file=name)
+                f"the file is larger than {MOST_BYTES // 1_000_000} MB", where=Where(file=name)
             )
     if sum(sizes.values()) > MOST_TOTAL:
         raise RecipeError(f"recipes and mods have more than {MOST_TOTAL // 1_000_000} MB in total")

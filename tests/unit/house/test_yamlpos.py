@@ -101,7 +101,11 @@ def test_every_duplicate_key_is_reported_with_the_line_of_the_first() -> None:
         ("a: b: c", "f.yml:1:5", "invalid YAML: mapping values are not allowed"),
         ("a: {{ x }}", "f.yml:1:5", "a key must be text, not a list or a mapping"),
         ("a: !vault |\n  x\n", "f.yml:1:4", "ansible-vault encryption (!vault) is not supported"),
-        ("$ANSIBLE_VAULT;1.1;AES256\n61\n", "f.yml:1:1", "is encrypted with ansible-vault"),
+        (
+            "$ANSIBLE_VAULT;1.1;AES256\n61\n",
+            "f.yml:1:1",
+            "the file is encrypted with ansible-vault",
+        ),
         (
             "a: !!python/name:os.system x",
             "f.yml:1:4",
@@ -167,18 +171,18 @@ def test_of_very_many_mistakes_the_first_thousand_are_kept() -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"<!DOCTYPE html>\n<title>404</title>", "is an HTML page, not the file itself"),
-        (b"\xef\xbb\xbf\n <HTML>", "is an HTML page, not the file itself"),
-        (b"\xffa", "is not UTF-8 text: byte 0xff at offset 0"),
-        ("a: 1\n".encode("utf-16"), "is UTF-16 text, not UTF-8"),
-        (b"\xfe\xff" + "a: 1\n".encode("utf-16-be"), "is UTF-16 text, not UTF-8"),
+        (b"<!DOCTYPE html>\n<title>404</title>", "the file is an HTML page, not the file itself"),
+        (b"\xef\xbb\xbf\n <HTML>", "the file is an HTML page, not the file itself"),
+        (b"\xffa", "the file is not UTF-8 text: byte 0xff at offset 0"),
+        ("a: 1\n".encode("utf-16"), "the file is UTF-16 text, not UTF-8"),
+        (b"\xfe\xff" + "a: 1\n".encode("utf-16-be"), "the file is UTF-16 text, not UTF-8"),
         (
             b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 3\n",
-            "is a Git LFS pointer, not the file itself",
+            "the file is a Git LFS pointer, not the file itself",
         ),
-        (b"a: \x00", r"is not text: it contains the character '\x00'"),
-        (b"\x7fELF\x02\x01\x01", r"is not text: it contains the character '\x7f'"),
-        (b"a" * 1_000_001, "is larger than 1 MB"),
+        (b"a: \x00", r"the file is not text: it contains the character '\x00'"),
+        (b"\x7fELF\x02\x01\x01", r"the file is not text: it contains the character '\x7f'"),
+        (b"a" * 1_000_001, "the file is larger than 1 MB"),
     ],
 )
 def test_bytes_that_are_not_text_are_refused(content: bytes, message: str) -> None:
@@ -190,7 +194,7 @@ def test_bytes_that_are_not_text_are_refused(content: bytes, message: str) -> No
 def test_a_conflict_of_a_merge_is_named_with_its_place(end: str) -> None:
     text = "a: 1\n<<<<<<< HEAD\nb: 1\n=======\nb: 2\n>>>>>>> other\n".replace("\n", end)
     [problem] = _refusal(text).problems
-    assert problem.message == "contains an unresolved merge conflict"
+    assert problem.message == "the file contains an unresolved merge conflict"
     assert str(problem.where) == "f.yml:2:1"
     assert _load("a: |\n  <<<<<<< HEAD\n  =======\n  >>>>>>> other\n").data
 

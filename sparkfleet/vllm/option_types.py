@@ -22,6 +22,7 @@ JSON_OR_TEXT = "json-or-text"  # JSON where the text has braces around it
 FLAG = "flag"  # true or false, without a value on the command line
 CHOICE = "choice"
 FLAG_FORM = "0"  # how many words follow; of some one
+ONE_FORM = "1"
 LIST_FORM = "+"  # one or more
 NO_VALUE = ("", "None")  # to vLLM, where an option may have none
 

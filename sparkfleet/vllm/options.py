@@ -32,7 +32,12 @@ from sparkfleet.vllm.option_names import (
     split_option_name,
     write_flag,
 )
-from sparkfleet.vllm.option_types import NO_VALUE, convert_option_integer, load_option_forms
+from sparkfleet.vllm.option_types import (
+    NO_VALUE,
+    ONE_FORM,
+    convert_option_integer,
+    load_option_forms,
+)
 
 DEFAULT_MEMORY_UTILIZATION = 0.92  # gpu_memory_utilization in vllm/config/cache.py
 APPENDED = ("middleware",)  # argparse's action "append"; of all others the last one counts
@@ -54,7 +59,8 @@ class VllmOption:
     `name` is its long name without dashes and `written` what the file has, ``-q`` or
     ``speculative_config.model``. `path` are the keys after the name, ``("model",)``. `value` is
     True for a flag, False for its negation, None for an option of `vllm_args` that is null, and a
-    list where several words follow. `is_raw` is whether it is a word of `vllm_raw_args`.
+    list where several words follow. `is_raw` is whether it is a word of `vllm_raw_args`, and
+    `is_attached` whether it is one word with its value.
     """
 
     name: str
@@ -63,6 +69,7 @@ class VllmOption:
     where: Where
     path: tuple[str, ...] = ()
     is_raw: bool = False
+    is_attached: bool = False
 
     @property
     def flag(self) -> str:
@@ -280,6 +287,11 @@ def _has_no_value(option: VllmOption) -> bool:
     return option.value in NO_VALUE and option.name in load_option_forms().optional
 
 
+def _takes_one_word(name: str) -> bool:
+    forms = load_option_forms()
+    return forms.words.get(name) == ONE_FORM and name not in forms.json_lists
+
+
 def _replace_value(option: VllmOption, value: Any) -> VllmOption:
     return replace(option, value=value, path=())
 
@@ -294,10 +306,11 @@ def _read_entry(written: str, value: Any, where: Where) -> Iterator[VllmOption]:
 def _read_words(words: Sequence[str], places: Sequence[Where]) -> Iterator[VllmOption]:
     starts = [index for index, word in enumerate(words) if is_option_word(word)]
     for start, end in itertools.pairwise([*starts, len(words)]):
-        word, values = _split_value(words[start])
-        values += words[start + 1 : end]
+        word, attached = _split_value(words[start])
+        values = [*attached, *words[start + 1 : end]]
         value = values if len(values) > 1 else (values[0] if values else True)
-        yield _build_option(word, value, places[start], is_raw=True)
+        option = _build_option(word, value, places[start], is_raw=True)
+        yield replace(option, is_attached=bool(attached))
 
 
 def _split_value(word: str) -> tuple[str, list[str]]:
@@ -317,6 +330,8 @@ def _build_option(written: str, value: Any, where: Where, *, is_raw: bool = Fals
     if plain_name != name and (value is None or isinstance(value, bool)):
         name, value = plain_name, negate_flag(value)
     value = list(value) if isinstance(value, tuple) else value
+    if isinstance(value, list) and len(value) == 1 and not path and _takes_one_word(plain_name):
+        value = value[0]
     return VllmOption(
         name=name, written=written, value=value, where=where, path=path, is_raw=is_raw
     )

@@ -9,14 +9,25 @@ from typing import Any
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.recipes.rules.typed import is_malformed
-from sparkfleet.vllm.option_types import FLAG_FORM, LIST_FORM, OptionForms, load_option_forms
+from sparkfleet.vllm.option_types import (
+    FLAG_FORM,
+    LIST_FORM,
+    ONE_FORM,
+    OptionForms,
+    load_option_forms,
+)
 from sparkfleet.vllm.options import APPENDED, VllmOption, is_option_word
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
 
-COUNTS = {"0": (0, 0), "1": (1, 1), "?": (0, 1), LIST_FORM: (1, None)}  # the least and the most
+COUNTS = {
+    FLAG_FORM: (0, 0),
+    ONE_FORM: (1, 1),
+    "?": (0, 1),
+    LIST_FORM: (1, None),
+}  # the least and the most
 EXPECTED = {
     FLAG_FORM: "no value: it is a flag",
-    "1": "one value",
+    ONE_FORM: "one value",
     "?": "one value, or none",
     LIST_FORM: "one value or more",
 }
@@ -43,7 +54,8 @@ def _check_counts(context: RuleContext) -> Iterator[RuleFinding]:
 def _find_form(option: VllmOption, forms: OptionForms) -> str | None:
     """Return how many values an option takes; None where that is not known."""
     form = forms.words.get(option.plain_name)
-    return "1" if option.path and form is not None else form
+    takes_one = option.path or (option.is_attached and form == LIST_FORM)
+    return ONE_FORM if takes_one and form is not None else form
 
 
 def _list_values(option: VllmOption, forms: OptionForms) -> list[Any]:
@@ -103,14 +115,16 @@ def _check_dashes(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_negations(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
-        is_negated = option.is_raw and option.value is False
-        if is_negated and option.name in load_option_forms().only_true:
+        never = option.value is False and option.name in load_option_forms().only_true
+        twice = isinstance(option.value, bool) and option.name != option.plain_name
+        if twice or (option.is_raw and never):
             yield RuleFinding(
                 subject=option.flag,
-                expected="the flag itself, or nothing: it has no negation",
+                expected="one negation" if twice else "no negation: this flag has none",
                 seen=option.written,
                 where=option.where,
-                fix=f"remove {option.written}",
+                fix=f"remove {option.written}"
+                + twice * f", or write {option.plain_name}: true, or false, in vllm_args",
             )
 
 

@@ -289,6 +289,7 @@ def test_what_vllm_does_not_read_as_an_integer_is_refused(text: str) -> None:
         ({"max-num-seqs": True}, None),
         ({"max-num-seqs": "many"}, None),
         ({"max-num-seqs": "16K"}, None),
+        ({"max-num-seqs": [4]}, 4),
         ({"max-num-batched-tokens": "16K"}, 16384),
         ({"of-a-fork": "16K"}, 16384),
     ],
@@ -319,7 +320,7 @@ def test_the_share_of_memory_is_what_is_given_or_vllms_default(
     assert parse_serve_options(_read(args, ())).util == share
 
 
-@pytest.mark.parametrize("value", [0, -0.5, 85, True, "most", "nan", [0.7]])
+@pytest.mark.parametrize("value", [0, -0.5, 85, True, "most", "nan", [0.7, 0.8]])
 def test_what_is_not_a_share_of_memory_is_refused_in_each_place(value: Any, recipe: Recipe) -> None:
     args = {"gpu-memory-utilization": value}
     with pytest.raises(ValueError, match="> 0 and <= 1"):

@@ -36,11 +36,6 @@ CACHED = re.compile(  # the folder of a model in a cache of the Hub
 SPECULATION = "speculative-config"
 SERVE = ("vllm", "serve")
 MODULE = ("-m", "vllm.entrypoints.openai.api_server")
-BY_SPARKFLEET = (  # set for each host, from the inventory and the size
-    *("host", "port", "model", "served-model-name", "revision"),
-    *("tensor-parallel-size", "pipeline-parallel-size", "distributed-executor-backend"),
-    *("nnodes", "node-rank", "master-addr", "master-port", "headless"),
-)
 EXECUTORS = ("ray", "mp")
 DEFAULT_PORT = 8000
 MOST_RANKS = 9999
@@ -165,7 +160,7 @@ def put_options(draft: RecipeDraft, command: ServeCommand) -> None:
         if option is None:
             continue
         place = command.locate(option)
-        if name in OWNED_OPTIONS or name in BY_SPARKFLEET:
+        if name == "revision" or name in OWNED_OPTIONS:  # weights_revision
             _put_owned(draft, name, option.value, place)
             continue
         dotted = any(each.path for each in given)

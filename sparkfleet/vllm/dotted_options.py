@@ -40,7 +40,7 @@ def merge_dotted_values(
     for path, value in options:
         *parents, key = path
         text = format_dotted_value(key, value)
-        item = text.split(",") if key.endswith(ADD) else _parse_dotted_value(text)
+        item: Any = text.split(",") if key.endswith(ADD) else _parse_dotted_value(text)
         for name in (key.removesuffix(ADD), *reversed(parents)):
             item = {name: item}
         _update(merged, item)

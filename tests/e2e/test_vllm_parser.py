@@ -139,7 +139,9 @@ ARGS: list[dict[str, Any]] = [  # vllm_args
     {"gpu-memory-utilization": 0.85, "max-num-batched-tokens": "16K", "block-size": "16"},
     {"disable-log-stats": True, "seed": "7"},
 ]
-GIVEN = [({}, words) for words in RAW] + [(args, []) for args in ARGS]
+GIVEN: list[tuple[dict[str, Any], list[str]]] = [({}, words) for words in RAW] + [
+    (args, []) for args in ARGS
+]
 RULES = {  # of what vLLM's parser refuses
     *("count", "dash", "first_word", "flag", "json", "level_word", "negation", "number"),
     *("numbers", "option", "word", "value"),
@@ -150,7 +152,7 @@ RULES = {  # of what vLLM's parser refuses
 def answer() -> dict[str, Any]:
     install.install_engine(print)
     lines = [[*format_vllm_args(args), *words] for args, words in GIVEN]
-    command = [CPU.venv_path() / "bin/python", "-c", ASK, json.dumps(lines)]
+    command = [str(CPU.venv_path() / "bin/python"), "-c", ASK, json.dumps(lines)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     return found

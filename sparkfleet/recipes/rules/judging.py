@@ -10,7 +10,6 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.recipes.rules import (
     bad_images,
     bounds,
-    forms,
     harmony_vocabulary,
     kernels,
     memory,
@@ -25,7 +24,14 @@ from sparkfleet.recipes.rules import (
     values,
     versions,
 )
-from sparkfleet.recipes.rules.conflicts import caches, checkpoints, combinations, companions, files
+from sparkfleet.recipes.rules.conflicts import (
+    caches,
+    checkpoints,
+    combinations,
+    companions,
+    counts,
+    files,
+)
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.spelling import suggest_similar
@@ -44,7 +50,7 @@ TOPICS = (
     options,
     values,
     typed,
-    forms,
+    counts,
     bounds,
     combinations,
     companions,

@@ -209,14 +209,13 @@ def _check_level_words(context: RuleContext) -> Iterator[RuleFinding]:
     has_levels = releases.load_release_table("options").has(SHORT_NAMES["O"], context.version)
     for option in context.vllm_options:
         object_of_level = option.name == COMPILATION and option.written.startswith("-O")
-        if option.is_raw and object_of_level and has_levels is not False:
+        if option.is_raw and object_of_level and has_levels:
             yield RuleFinding(
                 subject=option.written,
                 expected="a level from 0 to 3",
                 seen=format_option_value(option.value)[:80],
                 where=option.where,
                 fix="write -O0 to -O3, or --compilation-config in place of -O",
-                severity=Severity.ERROR if has_levels else Severity.WARNING,
             )
 
 

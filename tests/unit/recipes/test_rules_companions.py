@@ -283,7 +283,7 @@ def test_a_name_with_the_wrong_dashes_is_given_as_it_should_be(
         ("0.32.0", {"vllm_raw_args": ["-O"]}, "error"),
         ("0.10.2", {"vllm_raw_args": ["-O", '{"level": 3}']}, None),
         ("0.10.2", {"vllm_raw_args": ["-O.level=3"]}, None),
-        ("", {"vllm_raw_args": ["-O.level=3"]}, "warning"),
+        ("", {"vllm_raw_args": ["-O.level=3"]}, None),
         ("0.32.0", {"vllm_raw_args": ["-O", "3", "-O2", "-O=1"]}, None),
         ("0.32.0", {"vllm_raw_args": ["--compilation-config", '{"mode": 3}']}, None),
         ("0.32.0", {"vllm_args": {"-O": {"mode": 3}}}, None),
@@ -291,7 +291,7 @@ def test_a_name_with_the_wrong_dashes_is_given_as_it_should_be(
     ],
     ids=str,
 )
-def test_a_level_is_no_object_since_it_is_an_option_of_its_own(
+def test_a_level_has_had_an_option_of_its_own_since_0_12(
     recipes: Recipes, version: str, variables: dict[str, Any], found: str | None
 ) -> None:
     recipe = {"vllm_model": "a/b", **variables}

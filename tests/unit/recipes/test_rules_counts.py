@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from sparkfleet.recipes.rules import ObservedFacts
 from sparkfleet.vllm.arguments import format_vllm_args
 from sparkfleet.vllm.option_types import load_option_forms, load_option_types
 from sparkfleet.vllm.releases import load_release_table
@@ -103,6 +104,22 @@ def test_a_raw_option_has_as_many_values_as_it_takes(
 def test_the_fix_says_what_to_write(recipes: Recipes, args: dict[str, Any], fix: str) -> None:
     found = recipes.judged({"vllm_model": "a", "vllm_args": args})
     assert [one.finding.fix for one in found if one.rule.id == "count"] == [fix]
+
+
+@pytest.mark.parametrize(
+    ("version", "name", "severity"),
+    [
+        ("0.32.1", "kv-cache-dtype", "error"),
+        ("", "kv-cache-dtype", "error"),
+        ("0.28.0", "kv-cache-dtype", "warning"),
+        ("0.28.0", "max-num-seqs", "error"),  # an integer in every release
+    ],
+)
+def test_a_text_of_another_release_is_a_warning(
+    recipes: Recipes, version: str, name: str, severity: str
+) -> None:
+    recipe = {"vllm_model": "a", "vllm_args": {name: ["fp8", "auto"]}}
+    assert recipes.found(recipe, known=ObservedFacts(vllm=version))["count"] == severity
 
 
 def test_a_list_or_a_negation_that_vllm_does_not_have_is_written_as_it_takes_it() -> None:

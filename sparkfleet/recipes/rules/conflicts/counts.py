@@ -6,6 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from packaging.version import Version
+
+from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 from sparkfleet.recipes.rules.typed import is_malformed
@@ -15,9 +18,11 @@ from sparkfleet.vllm.option_types import (
     ONE_FORM,
     OptionForms,
     load_option_forms,
+    load_option_types,
 )
 from sparkfleet.vllm.options import APPENDED, VllmOption, is_option_word
 from sparkfleet.vllm.owned_options import OWNED_OPTIONS
+from sparkfleet.vllm.releases import parse_version
 
 COUNTS = {
     FLAG_FORM: (0, 0),
@@ -48,7 +53,15 @@ def _check_counts(context: RuleContext) -> Iterator[RuleFinding]:
                 seen=_describe_values(option),
                 where=option.where,
                 fix=_suggest_form(option, form),
+                severity=_rate_certainty(option.plain_name, context),
             )
+
+
+def _rate_certainty(name: str, context: RuleContext) -> Severity:
+    """Return ERROR where the table's release runs, or may, and for an option that is not text."""
+    version, of_table = parse_version(context.version), Version(load_option_forms().release)
+    same = version is None or version.release[:2] == of_table.release[:2]
+    return Severity.ERROR if same or name in load_option_types().types else Severity.WARNING
 
 
 def _find_form(option: VllmOption, forms: OptionForms) -> str | None:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:  # importing these takes longer than a playbook of simple task
     from sparkfleet.launch.endpoint.health import ClusterHealth
     from sparkfleet.launch.engines.engine import Engine
     from sparkfleet.launch.gateway.state import GatewayState
-    from sparkfleet.launch.host.deployment_record import DeploymentMetadata, RunProgress
+    from sparkfleet.launch.host.deployment_record import DeploymentRecord, RunProgress
     from sparkfleet.launch.host.survey import Survey
     from sparkfleet.launch.preflight.gpu_clock import StartedClock
     from sparkfleet.links import Fabric
@@ -70,7 +70,7 @@ class LaunchState:
     engines: Mapping[str, Engine]
     surveys: Mapping[str, Survey]
     reason: str
-    about: Mapping[str, DeploymentMetadata] = field(default_factory=lambda: EMPTY)  # by host
+    about: Mapping[str, DeploymentRecord] = field(default_factory=lambda: EMPTY)  # by host
     # variables of the ranks, by host; None unsets one
     environments: Mapping[str, Mapping[str, str | None]] = field(default_factory=lambda: EMPTY)
 

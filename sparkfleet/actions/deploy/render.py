@@ -16,7 +16,7 @@ from sparkfleet.launch.deployment.executor import Executor, ExecutorChoice, sele
 from sparkfleet.launch.deployment.node import DeploymentNode
 from sparkfleet.launch.endpoint.health import ClusterHealth
 from sparkfleet.launch.engines.choice import create_engine
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.nccl_library import build_preload_variables
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.launch.preflight.time_to_ready import format_time_to_ready
@@ -143,13 +143,13 @@ def _build_deployment(
 
 def _describe_deployment(
     run: RunContext, deployment: Deployment, nodes: Sequence[DeploymentNode]
-) -> dict[str, DeploymentMetadata]:
-    """Return the metadata of the deployment that each host keeps."""
+) -> dict[str, DeploymentRecord]:
+    """Return the record of the deployment for each host to keep."""
     surveys = run.surveys
     head = nodes[0]
     ray = deployment.executor is Executor.RAY
     limit = "ray_join_timeout" if ray else "vllm_join_timeout"
-    shared = DeploymentMetadata(
+    shared = DeploymentRecord(
         run=run.run_id,
         recipe=run.recipe.name,
         served_name=deployment.served_name,

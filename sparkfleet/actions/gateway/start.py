@@ -16,7 +16,7 @@ from sparkfleet.launch.gateway.host import (
 from sparkfleet.launch.gateway.rendering import FILES
 from sparkfleet.launch.gateway.state import list_gateway_changes
 from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.remote.connection import Connection
 from sparkfleet.variables.gateway import GATEWAY
 
@@ -46,7 +46,7 @@ class StartGateway(Action[NoArgs]):
         if state.look.runs:
             reload_gateway(connection, state.settings, state.rendered.hash)
             return plan
-        about = DeploymentMetadata(
+        about = DeploymentRecord(
             run=run.run_id,
             recipe=GATEWAY,
             hosts=(connection.host.name,),

@@ -19,7 +19,7 @@ from sparkfleet.launch.gateway.host import (
     start_gateway,
 )
 from sparkfleet.launch.gateway.rendering import CONFIG
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.model import Inventory
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
@@ -87,7 +87,7 @@ class GatewayWatch:
         settings = Settings(host=gateway.host)
         if fetch_lock_holder(connection, settings, GATEWAY):
             return
-        about = DeploymentMetadata(
+        about = DeploymentRecord(
             recipe=GATEWAY,
             hosts=(gateway.host.name,),
             listens_on=gateway.settings.bind,

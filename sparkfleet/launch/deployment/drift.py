@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from sparkfleet.launch.deployment.secrets import mask_secrets
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Change
@@ -13,12 +13,12 @@ from sparkfleet.onhost.shared.environment_file import parse_exports
 
 
 def find_drift(
-    survey: Survey, files: Mapping[str, str], about: DeploymentMetadata, hash_: str
+    survey: Survey, files: Mapping[str, str], about: DeploymentRecord, hash_: str
 ) -> tuple[Change, ...]:
     """Return each difference of one host from the rendered `files` and `about`."""
     changes = [*_compare_states(survey), *_compare_files(survey, files, hash_)]
     if survey.hash is not None:
-        changes += _compare_metadata(survey.about, about)
+        changes += _compare_record(survey.about, about)
         if survey.hash != hash_ and not changes:
             changes.append(Change(summary=f"runs deployment {survey.hash}, expected {hash_}"))
     return tuple(changes)
@@ -33,7 +33,7 @@ def _compare_states(survey: Survey) -> Iterator[Change]:
         yield Change(summary=f"{role} died")
 
 
-def _compare_metadata(running: DeploymentMetadata, target: DeploymentMetadata) -> Iterator[Change]:
+def _compare_record(running: DeploymentRecord, target: DeploymentRecord) -> Iterator[Change]:
     pairs = {
         "hosts": (", ".join(running.hosts), ", ".join(target.hosts)),
         "executor": (running.executor, target.executor),

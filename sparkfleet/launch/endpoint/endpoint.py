@@ -9,7 +9,7 @@ from typing import Any
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint.replies import Reply, parse_reply
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.model import EMPTY
 from sparkfleet.onhost.shared.endpoint_url import build_local_url
@@ -111,7 +111,7 @@ class Endpoint:
         return connection.parse_answer("deployment/chat", done)
 
 
-def find_recorded_endpoint(about: DeploymentMetadata, folder: str) -> Endpoint:
+def find_recorded_endpoint(about: DeploymentRecord, folder: str) -> Endpoint:
     """Return the endpoint of the deployment that the record `about` describes."""
     return Endpoint(
         listens_on=about.listens_on, port=about.port, served_name=about.served_name, folder=folder

@@ -10,7 +10,7 @@ from typing import Any
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.endpoint.endpoint import Endpoint, find_recorded_endpoint
 from sparkfleet.launch.endpoint.listening import build_client_url
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.file_names import SERVE_SCRIPT
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Host
@@ -23,7 +23,7 @@ class ServedModel:
 
     head: Host
     endpoint: Endpoint
-    about: DeploymentMetadata
+    about: DeploymentRecord
     options: Mapping[str, Any]
 
     @property

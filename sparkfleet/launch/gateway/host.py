@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkfleet.launch.gateway.rendering import FILES, SCRIPT
 from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
@@ -93,7 +93,7 @@ def write_gateway_files(
 
 
 def start_gateway(
-    connection: Connection, settings: Settings, hash_: str, about: DeploymentMetadata
+    connection: Connection, settings: Settings, hash_: str, about: DeploymentRecord
 ) -> None:
     """Start HAProxy with the files on the host, and wait for its worker; raises HostError."""
     where = locate_gateway(settings)

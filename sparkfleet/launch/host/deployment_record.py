@@ -43,8 +43,8 @@ class RunStep(enum.StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DeploymentMetadata:
-    """Facts about a deployment besides its files; kept in the record on each host.
+class DeploymentRecord:
+    """Record of a deployment on each of its hosts, besides its files.
 
     `hosts` are in rank order. `ray_nodes` maps host names to their addresses in Ray, empty without
     Ray; `python` starts the engine's own Python on the head. `aliases` are names of the model
@@ -73,7 +73,7 @@ class DeploymentMetadata:
     engine: str = ""
 
     def data(self) -> dict[str, Any]:
-        """Return the metadata as a JSON object."""
+        """Return the record as a JSON object."""
         values = {attribute.name: getattr(self, attribute.name) for attribute in fields(self)}
         return {**values, "ray_nodes": dict(self.ray_nodes)}
 
@@ -86,7 +86,7 @@ class PreviousDeployment:
     hash: str | None = None
     roles: Mapping[str, str] = field(default_factory=lambda: EMPTY)  # role -> script
     cli: str = ""
-    about: DeploymentMetadata = field(default_factory=DeploymentMetadata)
+    about: DeploymentRecord = field(default_factory=DeploymentRecord)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,21 +127,21 @@ def parse_run_progress(text: str | None) -> RunProgress | None:
             holder=content["holder"],
             step=RunStep(content["step"]),
             previous=PreviousDeployment(
-                **{**previous, "about": parse_deployment_metadata(previous["about"])}
+                **{**previous, "about": parse_deployment_record(previous["about"])}
             ),
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
 
 
-def parse_deployment_metadata(data: Any, *, strict: bool = False) -> DeploymentMetadata:
-    """Return the metadata in a record, which a host can have written as it likes.
+def parse_deployment_record(data: Any, *, strict: bool = False) -> DeploymentRecord:
+    """Return the record of a host, which it can have written as it likes.
 
     Fields of other versions are ignored, and those of another shape too, so that any record can be
     stopped; `strict` raises InvalidValueError for them.
     """
     values: dict[str, Any] = {}
-    for attribute in fields(DeploymentMetadata):
+    for attribute in fields(DeploymentRecord):
         if not isinstance(data, Mapping) or attribute.name not in data:
             continue
         try:
@@ -149,12 +149,12 @@ def parse_deployment_metadata(data: Any, *, strict: bool = False) -> DeploymentM
         except ValueError:
             if strict:
                 raise
-    return DeploymentMetadata(**values)
+    return DeploymentRecord(**values)
 
 
 def _convert_field(name: str, value: Any) -> Any:
-    """Return a field of the metadata as its type; raises ValueError."""
-    default = getattr(DeploymentMetadata(), name)
+    """Return a field of the record as its type; raises ValueError."""
+    default = getattr(DeploymentRecord(), name)
     if name == "listens_on" and value:
         return str(IPv4Address(convert_string(value)))
     if isinstance(default, str):

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from sparkfleet.errors import CommandError, LaunchError, UnreachableError
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
@@ -25,7 +25,7 @@ TAIL_LINES = 5  # last lines of a log next to a message
 LAST_LINES = 15  # last lines of a log that is the message
 TEXT_LINES = 100_000  # lines of a file that is read whole
 LOG_LINES = 20000  # lines of a log that are saved
-NO_METADATA = DeploymentMetadata()
+NO_RECORD = DeploymentRecord()
 
 
 def write_files(
@@ -54,7 +54,7 @@ def start_process(
     script: str,
     *,
     hash_: str,
-    about: DeploymentMetadata = NO_METADATA,
+    about: DeploymentRecord = NO_RECORD,
     files: Mapping[str, str] = EMPTY,
     settle: float = SETTLE,
 ) -> int:

@@ -11,10 +11,10 @@ from sparkfleet.launch.host import memory_guard
 from sparkfleet.launch.host.daemon import Daemon, parse_daemon
 from sparkfleet.launch.host.deployment_record import (
     STATE,
-    DeploymentMetadata,
+    DeploymentRecord,
     PreviousDeployment,
     RunProgress,
-    parse_deployment_metadata,
+    parse_deployment_record,
 )
 from sparkfleet.launch.host.deployment_record import parse_run_progress as parse_state
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
@@ -67,7 +67,7 @@ class Survey:
     cache_filesystem: str = ""  # of engine_cache_dir; "" without containers
     nccl: NcclLibrary | None = None  # the host's NCCL, if nccl_library is set
     pids: Mapping[str, int] = field(default_factory=lambda: EMPTY)  # role -> process of its script
-    about: DeploymentMetadata = field(default_factory=DeploymentMetadata)  # running deployment
+    about: DeploymentRecord = field(default_factory=DeploymentRecord)  # running deployment
     state: RunProgress | None = None  # of a run that is not finished, or was killed
 
     @property
@@ -199,5 +199,5 @@ def _parse_record(record: Mapping[str, Any], alive: set[tuple[int, int]]) -> dic
             name for name, role in roles.items() if (role["pid"], role["began"]) not in alive
         ),
         "cli": record.get("cli") or "",
-        "about": parse_deployment_metadata(record.get("about")),
+        "about": parse_deployment_record(record.get("about")),
     }

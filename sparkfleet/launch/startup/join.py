@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import LaunchError, UnreachableError
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.channel import ChannelTimeoutError, Result
 from sparkfleet.remote.connection import Connection
@@ -19,7 +19,7 @@ MARGIN = 60.0  # seconds to import Ray, in addition to the join timeout
 
 
 def wait_for_ray_nodes(
-    connection: Connection, about: DeploymentMetadata, *, timeout: float, margin: float = MARGIN
+    connection: Connection, about: DeploymentRecord, *, timeout: float, margin: float = MARGIN
 ) -> dict[str, float]:
     """Return Ray's nodes, address -> GPUs, once all have joined or after `timeout` seconds.
 
@@ -47,9 +47,7 @@ class RayNodesQuery:
     breaks is asked again once the watch has connected anew.
     """
 
-    def __init__(
-        self, connection: Connection, about: DeploymentMetadata, *, timeout: float
-    ) -> None:
+    def __init__(self, connection: Connection, about: DeploymentRecord, *, timeout: float) -> None:
         self._command = build_script_command(
             "deployment/ray_nodes", _build_nodes_request(about, timeout), python=about.python
         )
@@ -94,7 +92,7 @@ class RayNodesQuery:
         self._channel.close()
 
 
-def _build_nodes_request(about: DeploymentMetadata, timeout: float) -> dict[str, Any]:
+def _build_nodes_request(about: DeploymentRecord, timeout: float) -> dict[str, Any]:
     return {
         "address": about.ray_address,
         "token_file": about.ray_token_file,

@@ -11,7 +11,7 @@ from sparkfleet.commands import build_script_command
 from sparkfleet.errors import LaunchError, UnreachableError
 from sparkfleet.launch.deployment.executor import Executor
 from sparkfleet.launch.host import memory_guard, processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.startup.ranks import RankTracker, RankUpdate
 from sparkfleet.launch.startup.rendezvous import Rendezvous
 from sparkfleet.remote import ping
@@ -204,12 +204,12 @@ class Watch:
         return f"; last seen: {reached}" if reached else ""
 
 
-def create_rank_tracker(about: DeploymentMetadata) -> RankTracker:
+def create_rank_tracker(about: DeploymentRecord) -> RankTracker:
     """Return the rank tracker of a deployment."""
     return RankTracker({address: name for name, address in about.ray_nodes.items()})
 
 
-def create_rendezvous(about: DeploymentMetadata) -> Rendezvous | None:
+def create_rendezvous(about: DeploymentRecord) -> Rendezvous | None:
     """Return the rendezvous of a deployment with the mp executor, None with Ray.
 
     None with several copies, too: those of a dense model form no group

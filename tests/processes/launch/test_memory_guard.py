@@ -20,7 +20,7 @@ from sparkfleet.actions.run_state import LaunchState, RunState
 from sparkfleet.errors import CommandError, LaunchError
 from sparkfleet.launch.deployment.deployment import Deployment
 from sparkfleet.launch.host import memory_guard, processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.memory_guard import Guard, GuardReason
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
@@ -256,6 +256,6 @@ def _launch(node: Node) -> LaunchState:
         deployment=deployment,
         engines={},
         surveys={"here": survey},
-        about={"here": DeploymentMetadata()},
+        about={"here": DeploymentRecord()},
         reason="a test",
     )

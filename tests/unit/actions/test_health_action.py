@@ -25,7 +25,7 @@ from sparkfleet.launch.endpoint.health import (
     ProbeUse,
 )
 from sparkfleet.launch.endpoint.health.observation import EndpointLook, ProbeLook, RoleLook
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.events import Progress
@@ -36,7 +36,7 @@ NAMES = ("spark-1", "spark-2")
 SURVEY = make_survey(home="/", folder="/", hash="h", roles={"serve": "vllm-serve.sh"})
 SEEN = HostLook(
     hash="h",
-    about=DeploymentMetadata(hosts=NAMES, port=8000, executor="mp"),
+    about=DeploymentRecord(hosts=NAMES, port=8000, executor="mp"),
     roles={"serve": RoleLook(pid=1, age=9.0)},
     endpoint=EndpointLook(status=200, limit=5.0),
 )

@@ -12,7 +12,7 @@ from sparkfleet.cli.cluster import list as cluster_list
 from sparkfleet.cli.options import Options
 from sparkfleet.launch.endpoint.health import HealthLook, HostLook
 from sparkfleet.launch.endpoint.health.observation import RoleLook
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.model import Cluster
 
 INVENTORY = """
@@ -24,7 +24,7 @@ sparks:
 STOPPED = HealthLook(hosts={"spark3": HostLook()})
 LOST = HealthLook(hosts={}, errors={"spark3": "timed out"})
 BROKEN = HealthLook(hosts={}, broken={"spark1": "no python3", "spark2": "no python3"})
-SOLO = HostLook(hash="h", about=DeploymentMetadata(hosts=("spark1",)))
+SOLO = HostLook(hash="h", about=DeploymentRecord(hosts=("spark1",)))
 SERVING = HealthLook(hosts={"spark1": SOLO}, errors={"spark2": "no route"})
 REBOOTED = HostLook(
     hash="h",

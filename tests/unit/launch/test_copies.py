@@ -16,7 +16,7 @@ from sparkfleet.launch.endpoint.health.observation import (
     ProbeLook,
     RoleLook,
 )
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.launch.startup.start_watch import create_rendezvous
 from tests import gb10
@@ -110,7 +110,7 @@ def test_auto_takes_for_copies_what_keeps_the_others_serving() -> None:
 
 
 def test_copies_form_no_group_that_could_be_waited_for() -> None:
-    about = DeploymentMetadata(executor="mp", hosts=NAMES, dp=2)
+    about = DeploymentRecord(executor="mp", hosts=NAMES, dp=2)
     assert create_rendezvous(about) is None
     assert create_rendezvous(replace(about, dp=1, tp=2)) is not None
 
@@ -119,7 +119,7 @@ def look(lost: int | None = None, *, executor: str = "mp", copies: int = 2) -> H
     """Return a look at two copies; the engine of `lost` has ended."""
     ray = executor == "ray"
     names = NAMES if copies == 2 else (*NAMES, "spark-3")
-    about = DeploymentMetadata(
+    about = DeploymentRecord(
         port=8000,
         dp=copies,
         executor=executor,

@@ -10,7 +10,7 @@ from sparkfleet.inventory.variable_checks import validate_value
 from sparkfleet.launch.deployment.commands import _build_endpoint_options
 from sparkfleet.launch.endpoint.endpoint import find_recorded_endpoint
 from sparkfleet.launch.endpoint.listening import build_client_url
-from sparkfleet.launch.host.deployment_record import parse_deployment_metadata
+from sparkfleet.launch.host.deployment_record import parse_deployment_record
 from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address, check_open_endpoint
 from sparkfleet.model import Host, Value
 from sparkfleet.onhost.deployment.health import find_endpoint_url
@@ -90,8 +90,8 @@ def test_an_endpoint_is_asked_where_it_listens(
     given: dict[str, str], local: str, client: str
 ) -> None:
     about = {"port": 8000, "hosts": ["a"], **given}
-    metadata = parse_deployment_metadata(about)
-    assert find_recorded_endpoint(metadata, "/f").url == local
-    assert build_client_url(metadata.listens_on, metadata.port, "spark-1") == client
+    record = parse_deployment_record(about)
+    assert find_recorded_endpoint(record, "/f").url == local
+    assert build_client_url(record.listens_on, record.port, "spark-1") == client
     assert find_endpoint_url({"about": about}, "a") == local
     assert find_endpoint_url({"about": about}, "b") is None

@@ -20,7 +20,7 @@ from sparkfleet.launch.endpoint.health.observation import (
     RoleLook,
 )
 from sparkfleet.launch.host.deployment_record import (
-    DeploymentMetadata,
+    DeploymentRecord,
     PreviousDeployment,
     RunProgress,
     RunStep,
@@ -50,10 +50,10 @@ def sample(at: float, counters: Mapping[str, float] = IDLE, **more: float) -> Ma
 HEALTHY = EndpointLook(status=200, limit=5.0, stall=20.0, samples=(sample(0.0), sample(1.0)))
 
 
-def describe(executor: str) -> DeploymentMetadata:
+def describe(executor: str) -> DeploymentRecord:
     hosts = NAMES[: SIZES[executor]]
     nodes = {name: ADDRESSES[name] for name in hosts} if executor == RAY else {}
-    return DeploymentMetadata(
+    return DeploymentRecord(
         port=8000, tp=len(hosts), executor=executor, hosts=hosts, ray_nodes=nodes, ready_timeout=900
     )
 
@@ -231,7 +231,7 @@ def test_a_host_that_does_not_run_its_part_is_a_lost_rank(
 
 
 def test_a_head_without_a_record_is_the_lost_rank() -> None:
-    health = judge_health(look(MP, {0: {"hash": None, "about": DeploymentMetadata()}}))
+    health = judge_health(look(MP, {0: {"hash": None, "about": DeploymentRecord()}}))
     assert (health.state, health.rank) == (HealthState.RANK_LOST, 0)
     assert health.ranks[1].alive
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparkfleet.fit.interval import Interval
 from sparkfleet.fit.memory import NodeMemory
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.preflight.running_clusters import (
     ClusterNeed,
     RunningCluster,
@@ -34,7 +34,7 @@ def running(
     options: str = "--gpu-memory-utilization=0.5", script: str = NATIVE, **changes: Any
 ) -> RunningCluster | None:
     """Return what is read of a cluster named small, whose head and only host is spark-1."""
-    about = DeploymentMetadata(hosts=("spark-1",))
+    about = DeploymentRecord(hosts=("spark-1",))
     seen = survey(
         **{
             "files": {"vllm-serve.sh": script.format(options)},

@@ -8,7 +8,7 @@ import pytest
 
 from sparkfleet.errors import LaunchError
 from sparkfleet.launch.endpoint.served_model import find_served_model
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import Host
 
@@ -25,7 +25,7 @@ exec vllm serve /models/m \\
 
 def survey(**fields: Any) -> Survey:
     empty: dict[str, Any] = {"home": "/", "files": {}, "roles": {}, "dead": (), "processes": ()}
-    about = DeploymentMetadata(recipe="r", served_name="m", port=8001, hosts=("b", "a"), tp=2)
+    about = DeploymentRecord(recipe="r", served_name="m", port=8001, hosts=("b", "a"), tp=2)
     default = {"folder": "/f", "hash": "h", "engine": None, "about": about}
     return Survey(**(empty | default | fields))
 

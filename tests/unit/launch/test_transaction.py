@@ -13,7 +13,7 @@ from sparkfleet.cli.cluster.watching import unreachable
 from sparkfleet.launch.deployment.drift import find_drift
 from sparkfleet.launch.host import deployment_record, vitals
 from sparkfleet.launch.host.deployment_record import (
-    DeploymentMetadata,
+    DeploymentRecord,
     PreviousDeployment,
     RunProgress,
     RunStep,
@@ -25,7 +25,7 @@ from sparkfleet.recipes.metadata import LogLines
 from tests.gb10 import output
 from tests.surveys import make_survey
 
-ABOUT = DeploymentMetadata(
+ABOUT = DeploymentRecord(
     run="r1",
     recipe="m",
     served_name="m",
@@ -58,9 +58,7 @@ def _survey(**changes: Any) -> Survey:
     return replace(survey, **changes)
 
 
-def _summaries(
-    survey: Survey, files: dict[str, str], about: DeploymentMetadata = ABOUT
-) -> list[str]:
+def _summaries(survey: Survey, files: dict[str, str], about: DeploymentRecord = ABOUT) -> list[str]:
     return [change.summary for change in find_drift(survey, files, about, "h1")]
 
 
@@ -75,7 +73,7 @@ def test_an_incomplete_state_file_gives_none(text: str | None) -> None:
 
 def test_fields_that_another_version_has_are_left() -> None:
     data = {**ABOUT.data(), "new": 1}
-    assert deployment_record.parse_deployment_metadata(json.loads(json.dumps(data))) == ABOUT
+    assert deployment_record.parse_deployment_record(json.loads(json.dumps(data))) == ABOUT
 
 
 def test_the_good_deployment_is_the_one_before_an_interrupted_run() -> None:

@@ -20,7 +20,7 @@ from sparkfleet.launch.endpoint.endpoint import Endpoint
 from sparkfleet.launch.endpoint.health.probing import look_at_host
 from sparkfleet.launch.gateway.host import list_gateway_models, look_at_gateway
 from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata, parse_deployment_metadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord, parse_deployment_record
 from sparkfleet.launch.host.port_holders import parse_published_ports
 from sparkfleet.launch.host.survey import parse_survey, survey_host
 from sparkfleet.launch.host.vitals import compute_link_rate, query_vitals
@@ -113,7 +113,7 @@ ASKED: dict[str, Callable[[Connection], Any]] = {
     "differences": lambda link: run_netconfig(link, "root", {}, parse_differences),
     "gateway": lambda link: look_at_gateway(link, SETTINGS),
     "models of the gateway": lambda link: list_gateway_models(link, bind="", port=1, key=""),
-    "ray": lambda link: wait_for_ray_nodes(link, DeploymentMetadata(), timeout=0),
+    "ray": lambda link: wait_for_ray_nodes(link, DeploymentRecord(), timeout=0),
     "unlock": lambda link: lock.fetch_lock_holder(link, SETTINGS, "c"),
     "chat": lambda link: _endpoint().post(link, {}, timeout=1),
 }
@@ -300,11 +300,11 @@ ODD_RECORD = {
 
 
 def test_what_a_record_says_of_a_deployment_has_the_right_types() -> None:
-    assert parse_deployment_metadata(ODD_RECORD) == DeploymentMetadata()
-    assert parse_deployment_metadata([1]) == DeploymentMetadata()
+    assert parse_deployment_record(ODD_RECORD) == DeploymentRecord()
+    assert parse_deployment_record([1]) == DeploymentRecord()
     for name in ODD_RECORD.keys() - {"later"}:
         with pytest.raises(ValueError, match=r"xpected|permitted"):
-            parse_deployment_metadata({name: ODD_RECORD[name]}, strict=True)
+            parse_deployment_record({name: ODD_RECORD[name]}, strict=True)
 
 
 def test_a_host_adds_no_names_of_its_own_to_the_files_of_a_deployment() -> None:

@@ -23,7 +23,7 @@ from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_state import Locks
 from sparkfleet.errors import CommandError, LockHeldError, UnreachableError
 from sparkfleet.launch.host import processes
-from sparkfleet.launch.host.deployment_record import DeploymentMetadata
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.images import transfer
 from sparkfleet.launch.startup import join
 from sparkfleet.launch.startup import start_watch as watching
@@ -464,7 +464,7 @@ def test_the_query_for_ray_nodes_is_asked_again_over_a_new_connection(
     texts = [waits, program] if breaks else [program]
     monkeypatch.setattr(join, "build_script_command", lambda *_, **__: pack_program(texts[0]))
     with FragileConnection(HOST) as connection:
-        query = join.RayNodesQuery(connection, DeploymentMetadata(), timeout=60)
+        query = join.RayNodesQuery(connection, DeploymentRecord(), timeout=60)
         if breaks:
             connection.break_off()
             assert not query.is_finished()

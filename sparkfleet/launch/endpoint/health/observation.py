@@ -11,9 +11,9 @@ from sparkfleet.facts.gpu_state import GpuState, parse_gpu_state
 from sparkfleet.facts.last_shutdown import LastShutdown, parse_last_shutdown
 from sparkfleet.facts.machine import GpuProcess, parse_gpu_processes
 from sparkfleet.launch.host.deployment_record import (
-    DeploymentMetadata,
+    DeploymentRecord,
     RunProgress,
-    parse_deployment_metadata,
+    parse_deployment_record,
     parse_run_progress,
 )
 from sparkfleet.launch.host.memory_guard import Guard, parse_guard
@@ -89,7 +89,7 @@ class HostLook:
 
     folder: str = ""
     hash: str | None = None
-    about: DeploymentMetadata = field(default_factory=DeploymentMetadata)
+    about: DeploymentRecord = field(default_factory=DeploymentRecord)
     rebooted: bool = False
     last_shutdown: LastShutdown | None = None
     roles: Mapping[str, RoleLook] = field(default_factory=lambda: EMPTY)
@@ -154,14 +154,14 @@ class HealthLook:
         return next(heads, None) or next(others, None) or next(iter(recorded), None)
 
     @property
-    def about(self) -> DeploymentMetadata:
-        """The metadata of the deployment, by the head's record where it has one."""
+    def about(self) -> DeploymentRecord:
+        """The record of the deployment, that of the head where it has one."""
         head = self.hosts.get(self.head or "")
         if head is not None and head.hash is not None:
             return head.about
         return next(
             (seen.about for seen in self.hosts.values() if seen.hash is not None),
-            DeploymentMetadata(),
+            DeploymentRecord(),
         )
 
     @property
@@ -228,9 +228,9 @@ def _parse_last_boot(answer: Mapping[str, Any] | None) -> LastShutdown | None:
     return parse_last_shutdown(str(answer["journal"]), str(answer["wtmp"]))
 
 
-def _parse_about(data: Any) -> DeploymentMetadata:
-    """Return the metadata; raises ValueError where a field has another shape."""
-    about = parse_deployment_metadata(data, strict=True)
+def _parse_about(data: Any) -> DeploymentRecord:
+    """Return the record; raises ValueError where a field has another shape."""
+    about = parse_deployment_record(data, strict=True)
     return replace(about, dp=max(about.dp, 1))
 
 

@@ -98,7 +98,7 @@ def measure_work(
     bench: Bench, folder: Path, bandwidth: float, shapes: Mapping[str, Sequence[str]]
 ) -> None:
     """Print the speed of a model with real work on one GPU, on both, and as two copies."""
-    recipe = write_large_model(folder, model.model_path(GPU))
+    recipe = write_large_model(folder, model.locate_lab_model(GPU))
     for name, words in shapes.items():
         began = time.perf_counter()
         source = f"weights_source={recipe.with_suffix('')}"  # not that of the inventory

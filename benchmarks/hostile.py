@@ -29,7 +29,7 @@ from sparkfleet.cli.recipes.validate import run_recipe_rules
 from sparkfleet.errors import CommandError, InputError
 from sparkfleet.model import Host, Value
 from sparkfleet.onhost.shared.weights.model_shape import read_shape
-from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
+from sparkfleet.onhost.shared.weights.safetensors import find_header_problem, find_index_problem
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.recipes.recipe import load_recipe
 from sparkfleet.recipes.rules.rule_context import ObservedFacts
@@ -148,11 +148,11 @@ def list_header_readers(path: Path) -> Mapping[str, Read]:
 
     def verify(text: str) -> object:
         write(text)
-        return header_problem(file, file.stat().st_size)
+        return find_header_problem(file, file.stat().st_size)
 
     def verify_index(text: str) -> object:
         write(text)
-        return index_problem(index, nested=False)
+        return find_index_problem(index, nested=False)
 
     def measure_shape(text: str) -> object:
         write(text)

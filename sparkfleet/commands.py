@@ -131,7 +131,7 @@ def get_module_name(name: str) -> str:
 @cache
 def build_archive(name: str) -> bytes:
     """Return the zip archive of a program; the same bytes each time."""
-    sources = dict(_iter_sources(get_module_name(name)))
+    sources = dict(_iterate_sources(get_module_name(name)))
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path, text in sorted(sources.items()):
@@ -139,7 +139,7 @@ def build_archive(name: str) -> bytes:
     return buffer.getvalue()
 
 
-def _iter_sources(program: str) -> Iterator[tuple[str, str]]:
+def _iterate_sources(program: str) -> Iterator[tuple[str, str]]:
     """Yield path and text of the modules that a program needs, with the packages above them."""
     waiting = [program, ARCHIVE_MODULE]
     seen: set[str] = set()

@@ -10,7 +10,7 @@ from pathlib import Path
 PACKAGE = Path(__file__).resolve().parent
 
 
-def iter_data_folders(kind: str) -> Iterator[Path]:
+def iterate_data_folders(kind: str) -> Iterator[Path]:
     """Yield the folders that may hold files of `kind` (``templates``), the strongest first.
 
     The current project's, then those shipped: inside an installed package, or next to it in a
@@ -75,7 +75,7 @@ def _has_type(look: Callable[[], bool]) -> bool:
 
 def find_data_file(kind: str, name: str) -> Path | None:
     """Return the strongest file `name` of `kind`, or None."""
-    for folder in iter_data_folders(kind):
+    for folder in iterate_data_folders(kind):
         if is_existing_file(folder / name):
             return folder / name
     return None
@@ -84,7 +84,7 @@ def find_data_file(kind: str, name: str) -> Path | None:
 def list_data_files(kind: str, suffix: str) -> dict[str, Path]:
     """Return every file of `kind` that ends with `suffix`, by its name without it."""
     files: dict[str, Path] = {}
-    for folder in iter_data_folders(kind):
+    for folder in iterate_data_folders(kind):
         for path in sorted(folder.glob(f"*{suffix}")):
             files.setdefault(path.name.removesuffix(suffix), path)
     return files

@@ -8,7 +8,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-from sparkfleet.onhost.shared.paths import is_below, is_cluster, is_name, shortened
+from sparkfleet.onhost.shared.paths import is_below, is_cluster, is_name, shorten_value
 
 __all__ = [
     "GIT",
@@ -19,7 +19,7 @@ __all__ = [
     "is_below",
     "is_cluster",
     "is_name",
-    "shortened",
+    "shorten_value",
 ]
 
 HEX = frozenset(string.digits + "abcdef")
@@ -38,7 +38,8 @@ class UnexpectedError(ValueError):
 
     def format_message(self, source: str = "") -> str:
         """Return it as a sentence, with the `source` that it came from."""
-        return f"unexpected {self.what}{source}: {shortened(self.value)} (expected {self.expected})"
+        value = shorten_value(self.value)
+        return f"unexpected {self.what}{source}: {value} (expected {self.expected})"
 
 
 def check_hex_digits(what: str, value: Any, count: int) -> str:

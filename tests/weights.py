@@ -22,7 +22,7 @@ from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.inspection import Inspection, inspect_weights
-from sparkfleet.weights.manifest import Manifest, manifest_from_folder
+from sparkfleet.weights.manifest import Manifest, build_folder_manifest
 from sparkfleet.weights.transfer import delivery, stage
 from sparkfleet.weights.transfer.delivery import DeliveryReport
 from sparkfleet.weights.transfer.routes import Ends
@@ -155,7 +155,7 @@ def checks(verdicts: Sequence[Verdict]) -> list[str]:
 def bundle(folder: Path, size: int = 200_000) -> tuple[Path, Manifest]:
     """Write a model as a local folder and return it with its manifest."""
     source = write(folder / "gemma4-coder", files(size))
-    return source, manifest_from_folder(source)
+    return source, build_folder_manifest(source)
 
 
 def self_signed(folder: Path) -> Path:

@@ -74,7 +74,7 @@ def list_layer_caches(
     layer_types = _require_layer_types(shape)
     if shape.key_index is not None:
         kept = drafted + (2 if prefixes else 1)
-        width = element_bytes(shape, dtype)
+        width = count_element_bytes(shape, dtype)
         rows = _list_block_sparse_caches(shape, width, tp=tp, drafts=drafts, drafted=drafted)
         rows = [replace(row, states=kept) if row.kind == kinds.LINEAR else row for row in rows]
     elif shape.pooled_index is not None:
@@ -83,7 +83,7 @@ def list_layer_caches(
     elif shape.latent is not None and shape.latent.index_dim:
         rows = _list_indexed_caches(shape.latent, shape, dtype, drafts=drafts)
     else:
-        width = element_bytes(shape, dtype)
+        width = count_element_bytes(shape, dtype)
         cached = len(layer_types) - shape.shared_kv_layers
         rows = [
             row
@@ -104,7 +104,7 @@ def sum_cache_bytes(rows: tuple[LayerCache, ...], tokens: int) -> int:
     return sum(row.bytes(tokens) for row in rows)
 
 
-def element_bytes(shape: Architecture, dtype: str) -> float:
+def count_element_bytes(shape: Architecture, dtype: str) -> float:
     """Return the bytes of one element of the KV cache; `auto` is what the checkpoint says.
 
     A ModelOpt checkpoint that asks for it gets an fp8 cache without a flag (single-Spark document).
@@ -295,7 +295,7 @@ def _count_packed_bytes(shape: Architecture, dtype: str) -> int:
     """
     if dtype in PACKED_TYPES:
         return FP8_DS_MLA
-    return _count_latent_bytes(shape, element_bytes(shape, dtype))
+    return _count_latent_bytes(shape, count_element_bytes(shape, dtype))
 
 
 def _count_state_bytes(shape: Architecture, state: Recurrent | None, name: str, tp: int) -> int:

@@ -109,7 +109,7 @@ def start_fleet(
             return _build_lab_fleet(state)
         teardown.remove_lab()
         try:
-            build.build_fleet(target, kind.venv_path(), model.model_path(kind))
+            build.build_fleet(target, kind.venv_path(), model.locate_lab_model(kind))
             state = LabState(plan=target, running={})
             state = boot_hosts(state, target.hosts, lock)
         except BaseException:  # a signal too

@@ -48,6 +48,6 @@ UNITS_ENABLED = Path("/etc/lab-units")  # `systemctl lab-on` makes it on a host
 CONSOLE = "console.log"  # in a host's layer: what its programs print that have no log
 
 
-def layer_path(host: str) -> Path:
+def locate_layers(host: str) -> Path:
     """Return the folder on this machine that holds the layers of a host."""
     return LAYERS / host

@@ -9,31 +9,33 @@ from sparkfleet.errors import InventoryError, PlaybookError
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import Cluster, Host, Inventory
-from sparkfleet.playbook.syntax import AssignedPlay, Play, Task, every_task
+from sparkfleet.playbook.syntax import AssignedPlay, Play, Task, iterate_tasks
 from sparkfleet.playbook.vocabulary import ACTIONS, takes_become, works_on_cluster
 from sparkfleet.templating import render_value
 
 
 def uses_cluster(plays: Sequence[Play]) -> bool:
     """Return whether any task works on the cluster as a whole."""
-    return any(works_on_cluster(task.action) for play in plays for task in every_task(play.tasks))
+    return any(
+        works_on_cluster(task.action) for play in plays for task in iterate_tasks(play.tasks)
+    )
 
 
 def starts_deployment(plays: Sequence[Play]) -> bool:
     """Return whether any task needs the recipe."""
-    tasks = (task for play in plays for task in every_task(play.tasks))
+    tasks = (task for play in plays for task in iterate_tasks(play.tasks))
     return any(ACTIONS[task.action].needs_recipe for task in tasks)
 
 
 def replaces_deployment(plays: Sequence[Play]) -> bool:
     """Return whether any task stops what is serving for another deployment."""
-    tasks = (task for play in plays for task in every_task(play.tasks))
+    tasks = (task for play in plays for task in iterate_tasks(play.tasks))
     return any(task.action == "replace_deployment" for task in tasks)
 
 
 def stops_deployment(plays: Sequence[Play]) -> bool:
     """Return whether any task stops the cluster, and nothing is to start after it."""
-    tasks = (task for play in plays for task in every_task(play.tasks))
+    tasks = (task for play in plays for task in iterate_tasks(play.tasks))
     return any(task.action == "stop_deployment" for task in tasks) and not starts_deployment(plays)
 
 
@@ -42,7 +44,7 @@ def find_become_hosts(plays: Sequence[AssignedPlay]) -> tuple[Host, ...]:
     needy = {
         host.name: host
         for assigned in plays
-        for task in every_task(assigned.play.tasks)
+        for task in iterate_tasks(assigned.play.tasks)
         for host in assigned.hosts
         if _needs_become(task, host)
     }
@@ -104,7 +106,7 @@ def _check_whole_cluster(play: Play, cluster: Cluster, hosts: Sequence[Host]) ->
     missing = {host.name for host in cluster.hosts} - {host.name for host in hosts}
     if not missing:
         return
-    for task in every_task(play.tasks):
+    for task in iterate_tasks(play.tasks):
         if works_on_cluster(task.action):
             raise PlaybookError(
                 f"{task.action} works on the whole cluster, but the play leaves out "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from sparkfleet.playbook.syntax import AssignedPlay, Task, every_task
+from sparkfleet.playbook.syntax import AssignedPlay, Task, iterate_tasks
 
 
 def build_listing(plays: Sequence[AssignedPlay], *, tasks: bool, hosts: bool) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def _describe_play(assigned: AssignedPlay, *, tasks: bool, hosts: bool) -> dict[
     if hosts:
         description["hosts"] = [host.name for host in assigned.hosts]
     if tasks:
-        description["tasks"] = [_describe_task(task) for task in every_task(play.tasks)]
+        description["tasks"] = [_describe_task(task) for task in iterate_tasks(play.tasks)]
     return description
 
 

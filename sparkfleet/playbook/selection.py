@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from sparkfleet.errors import UsageError
-from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, every_task
+from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, iterate_tasks
 from sparkfleet.spelling import suggest_similar
 
 SPECIAL = frozenset({"all", "always", "never", "tagged", "untagged"})
@@ -58,7 +58,7 @@ def is_selected(tags: frozenset[str], selection: Selection) -> bool:
 
 
 def _check_tags(plays: Sequence[Play], selection: Selection) -> None:
-    existing = {tag for play in plays for task in every_task(play.tasks) for tag in task.tags}
+    existing = {tag for play in plays for task in iterate_tasks(play.tasks) for tag in task.tags}
     for tag in sorted((selection.tags | selection.skip_tags) - SPECIAL - existing):
         raise UsageError(
             f"no task has the tag {tag!r}", hint=suggest_similar(tag, sorted(existing))

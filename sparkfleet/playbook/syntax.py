@@ -69,13 +69,13 @@ class AssignedPlay:
     hosts: tuple[Host, ...]
 
 
-def every_task(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
+def iterate_tasks(steps: Sequence[TaskOrBlock]) -> Iterator[Task]:
     """Yield the tasks in `steps` and in their blocks, in the order of the file."""
     for step in steps:
         if isinstance(step, Task):
             yield step
         else:
-            yield from every_task((*step.block, *step.rescue, *step.always))
+            yield from iterate_tasks((*step.block, *step.rescue, *step.always))
 
 
 def strip_positions(args: Mapping[str, Value]) -> dict[str, Any]:

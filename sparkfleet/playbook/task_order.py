@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 from sparkfleet.errors import PlaybookError, Problem, UsageError
 from sparkfleet.playbook import vocabulary
-from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, every_task
+from sparkfleet.playbook.syntax import Block, Play, Task, TaskOrBlock, iterate_tasks
 
 
 def find_order_problems(plays: Sequence[Play], *, nodes: int = 1) -> list[Problem]:
@@ -50,9 +50,9 @@ def check_selected_order(chosen: Sequence[Play], plays: Sequence[Play], *, nodes
     problems = find_order_problems(plays, nodes=nodes)
     if problems:
         raise PlaybookError.of(problems)
-    selected = {id(task) for play in chosen for task in every_task(play.tasks)}
+    selected = {id(task) for play in chosen for task in iterate_tasks(play.tasks)}
     left_out = [
-        task for play in plays for task in every_task(play.tasks) if id(task) not in selected
+        task for play in plays for task in iterate_tasks(play.tasks) if id(task) not in selected
     ]
     for misplaced in _find_misplaced_tasks(chosen, nodes):
         task = misplaced.task

@@ -17,7 +17,7 @@ from sparkfleet.report.text import TextReporter
 OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-def state_folder() -> Path:
+def locate_state_folder() -> Path:
     """Return the state folder of this machine: $XDG_STATE_HOME/sparkfleet."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "sparkfleet"
@@ -28,7 +28,7 @@ def make_state_folder(*parts: str) -> Path:
 
     Raises OSError. The mode of `Path.mkdir` does not count for the folders above.
     """
-    folder = state_folder()
+    folder = locate_state_folder()
     folder.parent.mkdir(parents=True, exist_ok=True)
     for part in ("", *parts):
         folder /= part
@@ -46,7 +46,7 @@ def create_log_folder(run_id: str) -> Path:
 
     Raises UsageError where it cannot be made.
     """
-    folder = state_folder() / "runs" / run_id
+    folder = locate_state_folder() / "runs" / run_id
     try:
         make_state_folder("runs", run_id)
     except OSError as error:

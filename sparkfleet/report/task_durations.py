@@ -8,7 +8,7 @@ import statistics
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from sparkfleet.report.log import state_folder
+from sparkfleet.report.log import locate_state_folder
 from sparkfleet.values import parse_json
 
 KEPT = 5  # durations of each task
@@ -21,18 +21,18 @@ Durations = dict[str, dict[str, list[float]]]  # kind of run -> task -> seconds,
 
 def read_usual(kind: str) -> Mapping[str, float]:
     """Return the median seconds of each task in runs of this kind; none where none is known."""
-    tasks = _read_durations(state_folder() / FILE).get(kind, {})
+    tasks = _read_durations(locate_state_folder() / FILE).get(kind, {})
     return {name: statistics.median(seconds) for name, seconds in tasks.items() if seconds}
 
 
 def read_durations() -> Mapping[str, Mapping[str, list[float]]]:
     """Return the seconds of each task in the last runs that succeeded, by kind of run."""
-    return _read_durations(state_folder() / FILE)
+    return _read_durations(locate_state_folder() / FILE)
 
 
 def record_durations(kind: str, phases: Iterable[tuple[str, float]]) -> None:
     """Keep the durations of a successful run, if this user's folder can be written."""
-    path = state_folder() / FILE
+    path = locate_state_folder() / FILE
     durations = _read_durations(path)
     tasks = durations.pop(kind, {})
     for name, seconds in phases:

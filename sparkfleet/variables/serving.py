@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
-from sparkfleet.variables.variable import Kind, Variable, port_variable
+from sparkfleet.variables.variable import Kind, Variable, build_port_variable
 
 ROWS = (
-    port_variable("ray_port", 6379, "port of Ray's head (GCS)"),
-    port_variable("ray_node_manager_port", 6380, "port of each raylet"),
-    port_variable("ray_object_manager_port", 6381, "port of each node's object manager"),
-    port_variable("ray_worker_port_min", 20000, "first port of Ray's worker processes"),
-    port_variable("ray_worker_port_max", 20099, "last port of Ray's worker processes"),
+    build_port_variable("ray_port", 6379, "port of Ray's head (GCS)"),
+    build_port_variable("ray_node_manager_port", 6380, "port of each raylet"),
+    build_port_variable("ray_object_manager_port", 6381, "port of each node's object manager"),
+    build_port_variable("ray_worker_port_min", 20000, "first port of Ray's worker processes"),
+    build_port_variable("ray_worker_port_max", 20099, "last port of Ray's worker processes"),
     Variable(
         name="ray_cpus",
         kind=Kind.INTEGER,
@@ -31,7 +31,7 @@ ROWS = (
         help="run Ray's dashboard, on the head's loopback address",
         default=False,
     ),
-    port_variable("ray_dashboard_port", 8265, "port of Ray's dashboard on the head"),
+    build_port_variable("ray_dashboard_port", 8265, "port of Ray's dashboard on the head"),
     Variable(
         name="ray_join_timeout",
         kind=Kind.DURATION,
@@ -47,7 +47,7 @@ ROWS = (
         help="IPv4 address of the head on which the endpoint listens; 0.0.0.0 is all of them",
         default=ALL_INTERFACES,
     ),
-    port_variable("vllm_port", 8000, "port of the endpoint on the head"),
+    build_port_variable("vllm_port", 8000, "port of the endpoint on the head"),
     Variable(
         name="vllm_executor",
         kind=Kind.TEXT,
@@ -55,8 +55,8 @@ ROWS = (
         default="ray",
         choices=("ray", "mp", "auto"),
     ),
-    port_variable("vllm_master_port", 29501, "rendezvous port on the head (mp)"),
-    port_variable("vllm_dp_port", 29550, "port on the head for the copies of --dp (mp)"),
+    build_port_variable("vllm_master_port", 29501, "rendezvous port on the head (mp)"),
+    build_port_variable("vllm_dp_port", 29550, "port on the head for the copies of --dp (mp)"),
     Variable(
         name="vllm_join_timeout",
         kind=Kind.DURATION,

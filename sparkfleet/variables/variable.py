@@ -39,7 +39,7 @@ class Variable:
     lines: bool = False
 
 
-def port_variable(name: str, default: int, help: str) -> Variable:
+def build_port_variable(name: str, default: int, help: str) -> Variable:
     """Return the row of a TCP port."""
     return Variable(
         name=name, kind=Kind.INTEGER, default=default, help=help, minimum=1, maximum=65535

@@ -30,7 +30,7 @@ from sparkfleet.safe_paths import (
     UnexpectedError,
     check_relative_path,
     is_below,
-    shortened,
+    shorten_value,
 )
 from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.hub_client import ask_in_time
@@ -42,8 +42,8 @@ from sparkfleet.weights.hub_errors import (
     PROXY_HINT,
     explain_client_error,
     explain_hub_error,
+    find_http_status,
     find_proxy,
-    http_status,
     parse_retry_after,
 )
 from sparkfleet.weights.manifest import FileFilter, Manifest, ModelFile
@@ -92,7 +92,7 @@ def resolve_manifest(
 def _check_repo_id(name: str, revision: str) -> None:
     if not is_below(revision):
         raise HubError(
-            f"{shortened(revision)} is not a revision of {name}",
+            f"{shorten_value(revision)} is not a revision of {name}",
             hint="set weights_revision to a branch, a tag or a commit",
         )
     try:
@@ -144,7 +144,7 @@ def check_access(source: HubSource, path: str) -> None:
             lambda: huggingface_hub.get_hf_file_metadata(url, token=token or False), name, token
         )
     except HubError as error:
-        if http_status(error.__cause__) not in NO_HEAD:
+        if find_http_status(error.__cause__) not in NO_HEAD:
             raise
 
 
@@ -188,7 +188,7 @@ def cache_manifest(manifest: Manifest) -> None:
 
 def _manifest_cache_path(name: str, revision: str) -> Path:
     return (
-        manifests.user_cache_folder()
+        manifests.locate_user_cache()
         / "manifests"
         / quote(name, safe="")
         / quote(revision, safe="")
@@ -245,7 +245,11 @@ def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
             raise HubError("HF_HUB_OFFLINE is set: the Hub is not queried") from error
         except errors.HTTPError as error:  # type: ignore[attr-defined] # the same
             retry_after = parse_retry_after(error)
-            if wait is None or http_status(error) not in (None, *BUSY) or retry_after > PATIENCE:
+            if (
+                wait is None
+                or find_http_status(error) not in (None, *BUSY)
+                or retry_after > PATIENCE
+            ):
                 problem, hint = explain_hub_error(error, name, has_token=bool(token))
                 if hint == NO_NETWORK and _manifest_cache_path(name, "main").parent.is_dir():
                     hint = KEPT

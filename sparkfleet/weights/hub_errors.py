@@ -39,7 +39,7 @@ Explanation = tuple[str, str]
 """What is wrong, and what to do about it."""
 
 
-def http_status(error: BaseException | None) -> int | None:
+def find_http_status(error: BaseException | None) -> int | None:
     """Return the HTTP status that `error` of the client came with, if the Hub answered at all."""
     response = getattr(error, "response", None)
     return None if response is None else int(response.status_code)
@@ -147,6 +147,6 @@ def _explain_status(
 def _explain_busy(error: Exception, answer: str, *, has_token: bool) -> Explanation:
     after = parse_retry_after(error)
     hint = f"try again in {after} s" if after else "try again later"
-    if http_status(error) == 429 and not has_token:
+    if find_http_status(error) == 429 and not has_token:
         hint += "; the limit is higher with a token: export HF_TOKEN=hf_..."
     return f"the Hub answered {answer}", hint

@@ -125,7 +125,7 @@ def inspect_weights(
         "files": [location.item() for location in layout.list_file_locations(manifest)],
         "caches": settings.value("weights_caches") if settings.brings_weights else [],
         "full": full,
-        "ledger": layout.ledger_path(settings, root),
+        "ledger": layout.locate_ledger(settings, root),
         "record": record,
     }
     with ProgramSession(connection, "weights/tree", request, little=True) as hashing:
@@ -163,8 +163,8 @@ def _storage_request(manifest: Manifest, root: str) -> dict[str, Any]:
     locations = layout.list_file_locations(manifest)
     return {
         "root": root,
-        "folder": layout.model_folder(manifest),
-        "served": layout.served_folder(manifest),
+        "folder": layout.locate_model_folder(manifest),
+        "served": layout.locate_served_folder(manifest),
         "expected": [name for location in locations for name in {location.path, location.blob}],
         "refs": list(layout.build_metadata_files(manifest)),
         "indexes": layout.list_shard_indexes(manifest),

@@ -42,16 +42,16 @@ class FileLocation:
         }
 
 
-def model_folder(manifest: Manifest) -> str:
+def locate_model_folder(manifest: Manifest) -> str:
     """Return the folder that holds all of the model, below the weights folder."""
     if manifest.commit is None:
         return manifest.name
     return "hub/models--" + manifest.name.replace("/", "--")
 
 
-def served_folder(manifest: Manifest) -> str:
+def locate_served_folder(manifest: Manifest) -> str:
     """Return the folder that the engine reads, below the weights folder."""
-    folder = model_folder(manifest)
+    folder = locate_model_folder(manifest)
     return folder if manifest.commit is None else f"{folder}/snapshots/{manifest.commit}"
 
 
@@ -61,12 +61,14 @@ def list_file_locations(manifest: Manifest) -> tuple[FileLocation, ...]:
 
 
 def _locate_file(manifest: Manifest, file: ModelFile) -> FileLocation:
-    folder = served_folder(manifest)
+    folder = locate_served_folder(manifest)
     path = file.path if folder == LOOSE else f"{folder}/{file.path}"
     if manifest.commit is None:
         return FileLocation(file=file, path=path, blob=path)
     return FileLocation(
-        file=file, path=path, blob=f"{model_folder(manifest)}/blobs/{file.sha256 or file.git_sha1}"
+        file=file,
+        path=path,
+        blob=f"{locate_model_folder(manifest)}/blobs/{file.sha256 or file.git_sha1}",
     )
 
 
@@ -77,30 +79,30 @@ def list_shard_indexes(manifest: Manifest) -> dict[str, bool]:
     return {path: path.count("/") > top for path in paths if path.endswith(INDEX)}
 
 
-def staged_manifest_path(manifest: Manifest) -> str | None:
+def locate_staged_manifest(manifest: Manifest) -> str | None:
     """Return the file that keeps the manifest of what was staged: the proof for later runs."""
-    folder = model_folder(manifest)
+    folder = locate_model_folder(manifest)
     name = folder.removeprefix("hub/").replace("/", "--")
     return None if folder == LOOSE else f"{RECORDS}/{name}.json"
 
 
-def ref_path(manifest: Manifest) -> str | None:
+def locate_ref(manifest: Manifest) -> str | None:
     """Return the file in which `huggingface_hub` looks up the commit of a branch or tag."""
     if manifest.commit is None or manifest.revision == manifest.commit:
         return None
-    return f"{model_folder(manifest)}/refs/{manifest.revision}"
+    return f"{locate_model_folder(manifest)}/refs/{manifest.revision}"
 
 
 def build_metadata_files(manifest: Manifest) -> dict[str, str]:
     """Return the small files that are written once all others are in place."""
     files = {
-        ref_path(manifest): manifest.commit or "",
-        staged_manifest_path(manifest): dump_manifest(manifest),
+        locate_ref(manifest): manifest.commit or "",
+        locate_staged_manifest(manifest): dump_manifest(manifest),
     }
     return {path: content for path, content in files.items() if path}
 
 
-def ledger_path(settings: Settings, root: str) -> str:
+def locate_ledger(settings: Settings, root: str) -> str:
     """Return the file in which a host keeps what it has proven below its weights folder `root`.
 
     It is next to weights that sparkfleet stages. A store that it does not write to may be shared by

@@ -16,7 +16,7 @@ from sparkfleet.errors import InputError
 from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.weights.hashes import hash_file
 from sparkfleet.onhost.shared.weights.ledger import Ledger
-from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
+from sparkfleet.onhost.shared.weights.safetensors import find_header_problem, find_index_problem
 from sparkfleet.resources import expand_home, resolve_path
 from sparkfleet.unreadable_files import LFS_POINTER
 from sparkfleet.values import parse_json
@@ -121,7 +121,7 @@ def accept_every_file(_path: str) -> bool:
     return True
 
 
-def manifest_from_folder(
+def build_folder_manifest(
     path: Path, progress: HashingCallback = ignore_hashing, chosen: FileFilter = accept_every_file
 ) -> Manifest:
     """Return the manifest of the `chosen` files of a model in a local folder; links are followed.
@@ -132,7 +132,7 @@ def manifest_from_folder(
     _check_source_folder(path)
     if not safe_paths.is_below(name := resolve_path(path).name):
         raise InputError(
-            f"{safe_paths.shortened(str(path))} is not a folder of a model", hint=NAME_IT
+            f"{safe_paths.shorten_value(str(path))} is not a folder of a model", hint=NAME_IT
         )
     names = {file.relative_to(path).as_posix(): file for file in _walk_source_files(path)}
     files = {name: file for name, file in names.items() if chosen(name)}
@@ -182,7 +182,7 @@ def _check_shard_numbers(path: Path, names: Collection[str]) -> None:
             raise InputError(f"{path}: {name} has {there} of {int(count)} files", hint=BROKEN)
 
 
-def manifest_from_file(path: Path) -> Manifest:
+def build_file_manifest(path: Path) -> Manifest:
     """Return the manifest of one loose file, which is directly in the weights folder."""
     if not path.is_file():
         raise InputError(f"file {path} not found on this machine")
@@ -223,7 +223,7 @@ def _list_hashed_files(
     files: Mapping[str, Path], progress: HashingCallback
 ) -> tuple[ModelFile, ...]:
     """Return `files` with their hashes, those that are known and those that are hashed now."""
-    ledger = Ledger(user_cache_folder() / HASHES, writable=True)
+    ledger = Ledger(locate_user_cache() / HASHES, writable=True)
     try:
         for name, file in files.items():
             if problem := _find_file_problem(file, name, file.stat().st_size):
@@ -267,13 +267,13 @@ def _find_file_problem(file: Path, name: str, size: int) -> str | None:
         if opened.read(len(LFS_POINTER)) == LFS_POINTER:
             return "a Git LFS pointer, not the file itself; in its folder: git lfs pull"
     if file.suffix == ".safetensors":
-        return header_problem(file, size)
+        return find_header_problem(file, size)
     if file.name.endswith(INDEX):
-        return index_problem(file, nested="/" in name)
+        return find_index_problem(file, nested="/" in name)
     return None
 
 
-def user_cache_folder() -> Path:
+def locate_user_cache() -> Path:
     """Return the folder in which this user's runs remember what is slow to find out again."""
     home = os.environ.get("XDG_CACHE_HOME") or expand_home("~/.cache")
     return Path(home, "sparkfleet")

@@ -13,10 +13,10 @@ from sparkfleet.weights import hub, layout
 from sparkfleet.weights.manifest import (
     HashingCallback,
     Manifest,
+    build_file_manifest,
+    build_folder_manifest,
     check_folder_name,
     ignore_hashing,
-    manifest_from_file,
-    manifest_from_folder,
 )
 from sparkfleet.weights.transfer.sources import FolderSource, HubSource, WeightsSource
 
@@ -195,9 +195,9 @@ def _resolve_local_model(
             hint="name the folder that holds config.json and the safetensors shards",
         )
     if required.file is not None:
-        manifest = manifest_from_file(folder / required.file)
+        manifest = build_file_manifest(folder / required.file)
     else:
         check_folder_name(required.name)
         chosen = hub.make_file_filter(required.patterns, required.ignore)
-        manifest = replace(manifest_from_folder(folder, progress, chosen), name=required.name)
+        manifest = replace(build_folder_manifest(folder, progress, chosen), name=required.name)
     return ResolvedModel(manifest=manifest, source=FolderSource(folder=folder))

@@ -61,7 +61,7 @@ def _make_missing_verdict(inspection: Inspection, manifest: Manifest) -> Verdict
     return error(
         "weights.missing",
         inspection.host,
-        f"{inspection.storage.root}/{layout.served_folder(manifest)}",
+        f"{inspection.storage.root}/{layout.locate_served_folder(manifest)}",
         expected=f"{len(manifest.files)} files, {format_size(manifest.size)}",
         seen="none of them",
         fix=STAGE,
@@ -75,7 +75,7 @@ def make_complete_verdict(inspection: Inspection, manifest: Manifest) -> Verdict
     return ok(
         "weights.complete",
         inspection.host,
-        f"{inspection.storage.root}/{layout.served_folder(manifest)}",
+        f"{inspection.storage.root}/{layout.locate_served_folder(manifest)}",
         expected=whole,
         seen=f"all of them, verified{read}",
     )
@@ -111,7 +111,7 @@ def _check_shard_indexes(inspection: Inspection) -> Iterator[Verdict]:
 
 
 def _check_revision(inspection: Inspection, manifest: Manifest) -> Iterator[Verdict]:
-    path = layout.ref_path(manifest)
+    path = layout.locate_ref(manifest)
     actual = inspection.storage.refs.get(path or "")
     if path and actual != manifest.commit:
         commits = ", ".join(inspection.storage.commits) or "no commit"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import InputError
-from sparkfleet.weights.manifest import manifest_from_folder
+from sparkfleet.weights.manifest import build_folder_manifest
 from tests.weights import Sparks, bundle, checks, isolate
 
 SHARD = "model-00003-of-00003.safetensors"
@@ -23,7 +23,7 @@ def test_a_source_whose_index_names_an_absent_shard_is_refused(tmp_path: Path) -
     source, _ = bundle(tmp_path)
     (source / SHARD).unlink()
     with pytest.raises(InputError, match=rf"1 of 3 shards absent: {SHARD}"):
-        manifest_from_folder(source)
+        build_folder_manifest(source)
 
 
 def test_a_node_that_lacks_a_shard_of_the_index_is_named(tmp_path: Path) -> None:

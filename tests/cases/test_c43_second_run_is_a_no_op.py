@@ -47,7 +47,7 @@ def test_a_marker_of_another_revision_does_not_hide_what_lacks(tmp_path: Path) -
     assert spark.plan(manifest)["spark-01"].changes
     assert spark.stage(manifest, source).landed["spark-01"].bytes == 0  # the bytes are the same
     assert spark.complete(manifest)
-    marker = spark.root("spark-01") / str(layout.staged_manifest_path(manifest))
+    marker = spark.root("spark-01") / str(layout.locate_staged_manifest(manifest))
     assert manifests.parse_manifest(marker.read_text()).commit == COMMIT
 
 

@@ -51,7 +51,7 @@ def running(host: str) -> list[str]:
 
 
 def test_up_copies_the_image_and_serves_with_each_rank_in_its_own_container(run: Type) -> None:
-    docker("spark-02", "image", "rm", containers.image_name())
+    docker("spark-02", "image", "rm", containers.name_engine_image())
     docker("spark-02", "run", "-d", f"--name={FOREIGN}", "--network=none", *_sleeper())
     done = run("cluster.up", "--tp", "2", "--set", "engine_image_source=copy")
     assert done.code == 0, done.output
@@ -61,7 +61,7 @@ def test_up_copies_the_image_and_serves_with_each_rank_in_its_own_container(run:
     assert "rank 1 on spark-02 (10.78.1.2)" in done.output
     assert [len(running(host)) for host in HOSTS] == [2, 1]
     receipt = json.loads(fleet.run_on("spark-01", ["cat", RECEIPT]).stdout)
-    assert {one["name"] for one in receipt["images"].values()} == {containers.image_name()}
+    assert {one["name"] for one in receipt["images"].values()} == {containers.name_engine_image()}
 
 
 def _sleeper() -> list[str]:

@@ -462,7 +462,7 @@ def test_docker_comes_back_with_a_host_that_lost_its_power(lab: Any) -> None:
     fleet.set_fault("spark-02", "power-off", clear=True)
     containers.start_docker()
     there = Spark("spark-02")
-    assert containers.image_name() in there.root(
+    assert containers.name_engine_image() in there.root(
         "docker", "image", "ls", "--format", "{{.Repository}}:{{.Tag}}"
     )
 

@@ -164,7 +164,7 @@ def test_the_engine_finds_the_model_below_the_mounted_folder(pair: Pair, server:
     pair.stage(manifest, from_hub(manifest))
     links = pair.run("spark-02", "find", "vllm", "-type", "l", "-lname", "/*")
     assert links == ""  # an absolute link leads nowhere once ~/vllm is mounted at /models
-    assert pair.run("spark-02", "cat", f"vllm/{layout.ref_path(manifest)}") == manifest.commit
+    assert pair.run("spark-02", "cat", f"vllm/{layout.locate_ref(manifest)}") == manifest.commit
 
 
 def test_a_killed_control_machine_leaves_no_program_on_the_hosts(
@@ -178,12 +178,12 @@ def test_a_killed_control_machine_leaves_no_program_on_the_hosts(
         "from sparkfleet.lab import fleet\n"
         "from sparkfleet.remote.ssh import connect_ssh\n"
         "from sparkfleet.weights.transfer.sources import FolderSource\n"
-        "from sparkfleet.weights.manifest import manifest_from_folder\n"
+        "from sparkfleet.weights.manifest import build_folder_manifest\n"
         "lab = fleet.read_fleet()\n"
         "pair = Pair(lab, {host.name: connect_ssh(_host(lab, host)) for host in lab.hosts})\n"
         "source = Path(sys.argv[1])\n"
         "print('begin', flush=True)\n"
-        "pair.stage(manifest_from_folder(source), FolderSource(folder=source),\n"
+        "pair.stage(build_folder_manifest(source), FolderSource(folder=source),\n"
         "           lambda *_: print('moved', flush=True))\n"
     )
     words = [sys.executable, "-c", program, str(source)]

@@ -17,7 +17,7 @@ import yaml
 
 from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import containers
-from sparkfleet.lab.faults.steps import host_path
+from sparkfleet.lab.faults.steps import resolve_host_path
 from sparkfleet.lab.fleet import LabFleet
 
 ROOT = Path("/opt/standin")  # on every host
@@ -131,7 +131,7 @@ def on(host: str, path: Path) -> Path:
     """Return the path by which this machine reaches a file of a host."""
     state = states.load_lab_state()
     assert state is not None
-    return host_path(state.running[host], path)
+    return resolve_host_path(state.running[host], path)
 
 
 def _python(root: Path) -> None:

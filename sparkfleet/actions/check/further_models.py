@@ -23,7 +23,7 @@ def find_draft_folder(run: RunContext, host: Host, start_options: ServeOptions) 
     root = run.settings(host).text("weights_dir")
     for model in run.weights.models[1:]:
         if model.manifest.name == start_options.speculation.model:
-            return f"{root}/{layout.served_folder(model.manifest)}"
+            return f"{root}/{layout.locate_served_folder(model.manifest)}"
     return None
 
 
@@ -40,7 +40,7 @@ def read_adapter_configs(
         manifest = staged.get(path) or staged.get(PurePosixPath(path).name)
         text = texts.get(f"{inside}/{ADAPTER}") if inside != path else None
         if text is None and manifest is not None:
-            folder = f"{root}/{layout.served_folder(manifest)}"
+            folder = f"{root}/{layout.locate_served_folder(manifest)}"
             text = fetch_host_shape(connection, folder)["files"].get(ADAPTER)
         if text is not None:
             found[path] = text

@@ -76,7 +76,7 @@ def _plan_limit(wanted: int | None, found: ClockLimit | None) -> Plan:
         work = {"wanted": None, "found": found} if stale else None
         return Plan(skip=wanted is None, message=message, work=work)
     now = found.highest if found and found.in_force else None
-    command = clock_limit.LIFT if wanted is None else clock_limit.limit_command(wanted)
+    command = clock_limit.LIFT if wanted is None else clock_limit.build_limit_command(wanted)
     return Plan(
         changes=(
             Change(

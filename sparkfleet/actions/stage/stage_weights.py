@@ -125,7 +125,7 @@ def _plan_host_transfers(orders: tuple[TransferPlan, ...], name: str) -> Plan:
 
 
 def _stage_change(manifest: Manifest, plan: StagePlan) -> Change:
-    target = f"{plan.root}/{layout.served_folder(manifest)}"
+    target = f"{plan.root}/{layout.locate_served_folder(manifest)}"
     if not plan.sends:
         copies = sum(plan.copies.values())
         copied = f" ({format_size(copies)} copied)" if copies else ""

@@ -17,7 +17,7 @@ def build_staged_weights(
     lacking: Mapping[str, int] = EMPTY,
 ) -> StagedWeights:
     """Return where `models` belong below the weights folder of each host, `roots`."""
-    served = layout.served_folder(models[0].manifest)
+    served = layout.locate_served_folder(models[0].manifest)
     return StagedWeights(
         paths={name: f"{root}/{served}" for name, root in roots.items()},
         commit=";".join(fingerprint_manifest(model.manifest) for model in models),
@@ -36,5 +36,7 @@ def find_draft_folders(models: Sequence[ResolvedModel]) -> Mapping[str, str]:
     """Return the folders of all models of the Hub but the first, below the weights folder."""
     manifests = (model.manifest for model in models[1:])
     return {
-        manifest.name: layout.served_folder(manifest) for manifest in manifests if manifest.commit
+        manifest.name: layout.locate_served_folder(manifest)
+        for manifest in manifests
+        if manifest.commit
     }

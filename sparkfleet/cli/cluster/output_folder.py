@@ -10,7 +10,7 @@ from typing import Any
 
 from sparkfleet.errors import UsageError
 from sparkfleet.resources import format_path
-from sparkfleet.safe_paths import is_below, shortened
+from sparkfleet.safe_paths import is_below, shorten_value
 from sparkfleet.values import parse_json
 
 RECORD = ".sparkfleet.json"  # names the files that sparkfleet wrote
@@ -67,9 +67,11 @@ def _read_file_record(folder: Path) -> frozenset[str]:
 
 def _check_record_name(path: Path, name: Any) -> str:
     """Return a name of the record at `path`; raises UsageError unless it is a file next to it."""
-    problem = "" if is_below(name) else f"{path} names a file outside its folder: {shortened(name)}"
+    problem = (
+        "" if is_below(name) else f"{path} names a file outside its folder: {shorten_value(name)}"
+    )
     if not problem and (there := path.parent / name).is_dir() and not there.is_symlink():
-        problem = f"{path} names a folder as a file: {shortened(name)}"
+        problem = f"{path} names a folder as a file: {shorten_value(name)}"
     if problem:
         raise UsageError(f"{problem}; nothing was deleted", hint=ANOTHER)
     return str(name)
@@ -124,7 +126,9 @@ def _check(folder: Path, names: Iterable[str]) -> None:
     chosen = [*names, RECORD]
     for name in chosen:
         if not is_below(name):
-            raise UsageError(f"not a name of a file below {format_path(folder)}: {shortened(name)}")
+            raise UsageError(
+                f"not a name of a file below {format_path(folder)}: {shorten_value(name)}"
+            )
     _check_links(folder, chosen)
 
 

@@ -24,7 +24,7 @@ from sparkfleet.doctor.matcher import LogFinding
 from sparkfleet.doctor.run_log import has_failed
 from sparkfleet.doctor.signatures import FailureRole
 from sparkfleet.errors import UsageError
-from sparkfleet.report.log import state_folder
+from sparkfleet.report.log import locate_state_folder
 from sparkfleet.resources import expand_home, format_path
 
 DRIFT_PREFIX = "cluster.drift "  # begins the log of a run that starts nothing
@@ -66,7 +66,7 @@ def find_diagnosed_run(target: str | None) -> Path:
     """
     if target is not None:
         return expand_home(target)
-    runs = state_folder() / "runs"
+    runs = locate_state_folder() / "runs"
     for folder in sorted(runs.glob("*/"), reverse=True):
         account = folder / RUN_LOG
         kept = any(path.name != RUN_LOG for path in folder.glob("*.log"))  # also of a Ctrl-C

@@ -22,7 +22,7 @@ from sparkfleet.launch.gateway.host import look_at_gateway
 from sparkfleet.model import Status
 from sparkfleet.playbook.assignment import replaces_deployment, stops_deployment
 from sparkfleet.playbook.engine import PlaybookRunner, RunResult
-from sparkfleet.playbook.syntax import Play, every_task
+from sparkfleet.playbook.syntax import Play, iterate_tasks
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report.events import Note
@@ -61,7 +61,7 @@ def follow_with_gateway(
 
 
 def _compares(plays: Sequence[Play]) -> bool:
-    return any(task.action == "drift" for play in plays for task in every_task(play.tasks))
+    return any(task.action == "drift" for play in plays for task in iterate_tasks(play.tasks))
 
 
 def _is_running(run: RunContext, gateway: Gateway) -> bool:

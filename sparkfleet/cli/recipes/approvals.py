@@ -12,16 +12,16 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from sparkfleet.report.log import make_state_folder, state_folder
+from sparkfleet.report.log import locate_state_folder, make_state_folder
 from sparkfleet.values import parse_json
 
 FILE = "approvals.json"
 MOST = 500  # approvals that are kept
 
 
-def approvals_path() -> Path:
+def locate_approvals() -> Path:
     """Return the file of the approvals; without it everything is asked about again."""
-    return state_folder() / FILE
+    return locate_state_folder() / FILE
 
 
 def compute_digest(parts: Iterable[bytes]) -> str:
@@ -44,7 +44,7 @@ def remember_approval(digest: str, subject: str) -> bool:
 
     A start that was confirmed does not fail because the file cannot be written.
     """
-    path = approvals_path()
+    path = locate_approvals()
     today = datetime.now(UTC).date().isoformat()
     approvals = {**_read_approvals(), digest: {"date": today, "subject": subject}}
     kept = dict(list(approvals.items())[-MOST:])
@@ -61,7 +61,7 @@ def remember_approval(digest: str, subject: str) -> bool:
 def _read_approvals() -> dict[str, dict[str, str]]:
     """Return the approvals; none where the file is missing or damaged."""
     try:
-        content = parse_json(approvals_path().read_text(encoding="utf-8"))
+        content = parse_json(locate_approvals().read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     if not isinstance(content, dict):

@@ -9,9 +9,9 @@ from pathlib import Path
 from sparkfleet.cli.options import Options
 from sparkfleet.cli.prompt import confirm
 from sparkfleet.cli.recipes.approvals import (
-    approvals_path,
     compute_digest,
     find_approval,
+    locate_approvals,
     remember_approval,
 )
 from sparkfleet.cli.views.screen import create_screen
@@ -98,7 +98,7 @@ def _show_code(recipe: Recipe, rights: Sequence[str]) -> None:
 def _show_approval(texts: Sequence[str], date: str) -> None:
     create_screen(sys.stdout).line(
         f"third-party code, approved on {date} and unchanged: {', '.join(texts)}; to be asked "
-        f"again, remove {approvals_path()}"
+        f"again, remove {locate_approvals()}"
     )
 
 

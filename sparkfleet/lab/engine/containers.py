@@ -22,7 +22,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.lab import state as states
 from sparkfleet.lab.engine import requirements
 from sparkfleet.lab.engine.kinds import CPU
-from sparkfleet.lab.faults.steps import host_path, run_in_host
+from sparkfleet.lab.faults.steps import resolve_host_path, run_in_host
 from sparkfleet.lab.host import build
 from sparkfleet.lab.paths import CACHE, DOCKER_ENABLED, DOCKER_INVENTORY, INSIDE, INVENTORY
 from sparkfleet.lab.plan import FleetPlan
@@ -58,12 +58,12 @@ def start_docker() -> str:
             if not _has_image(process):
                 import_image(
                     process,
-                    image_name(),
+                    name_engine_image(),
                     build_image_layer(),
                     instructions=list_image_instructions(),
                 )
         _write_inventory()
-    return image_name()
+    return name_engine_image()
 
 
 def check_containers(plan: FleetPlan) -> None:
@@ -76,7 +76,7 @@ def check_containers(plan: FleetPlan) -> None:
         )
 
 
-def image_name() -> str:
+def name_engine_image() -> str:
     """Return the name of the image of this engine."""
     return f"sparkfleet-lab/vllm:{CPU.venv_path().name.removeprefix('engine-')}"
 
@@ -115,7 +115,7 @@ def list_image_instructions(path: str = "") -> list[str]:
 def import_image(host: InitProcess, name: str, layer: bytes, *, instructions: list[str]) -> None:
     """Make an image of one layer on a host."""
     options = [word for instruction in instructions for word in ("--change", instruction)]
-    host_path(host, LAYER).write_bytes(layer)
+    resolve_host_path(host, LAYER).write_bytes(layer)
     run_in_host(host, ["docker", "import", *options, str(LAYER), name])
 
 
@@ -123,7 +123,7 @@ def _start_daemon(host: InitProcess) -> None:
     """Start the daemon, and let later boots of the host do so."""
     if _is_daemon_up(host):
         return
-    host_path(host, DOCKER_ENABLED).touch()
+    resolve_host_path(host, DOCKER_ENABLED).touch()
     run_in_host(host, ["sh", "-c", "lab-docker </dev/null >/dev/null 2>&1 &"])
 
 
@@ -133,7 +133,7 @@ def _is_daemon_up(host: InitProcess) -> bool:
 
 def _has_image(host: InitProcess) -> bool:
     return not run_in_host(
-        host, ["docker", "image", "inspect", image_name()], check=False
+        host, ["docker", "image", "inspect", name_engine_image()], check=False
     ).returncode
 
 
@@ -150,7 +150,7 @@ def _await_daemon(host: InitProcess) -> None:
 
 def _write_inventory() -> None:
     text = re.sub(r"engine: native.*", "engine: docker", INVENTORY.read_text())
-    image_lines = f"engine_image: {image_name()}\n    engine_image_source: none"
+    image_lines = f"engine_image: {name_engine_image()}\n    engine_image_source: none"
     DOCKER_INVENTORY.write_text(re.sub(r"engine_venv: .*", image_lines, text))
     os.chown(DOCKER_INVENTORY, *build.find_caller_ids())
 

@@ -29,7 +29,7 @@ ENVIRONMENT = {
 }
 
 
-def model_path(kind: EngineKind = CPU) -> Path:
+def locate_lab_model(kind: EngineKind = CPU) -> Path:
     """Return where the model of an engine lives, made or not: its tokenizer is the engine's."""
     return CACHE / (f"tiny-spark-{VERSION}" if kind == CPU else f"tiny-spark-gpu-{VERSION}")
 
@@ -40,7 +40,7 @@ def ensure_model(progress: Progress, kind: EngineKind = CPU) -> Path:
     Training takes under a minute on two cores and ends with a check of every answer against the
     written files; a model that fails it is not published. Raises UsageError.
     """
-    folder = model_path(kind)
+    folder = locate_lab_model(kind)
     if _read_marker(folder) == _fingerprint_sources(kind):
         return folder
     install.check_engine(kind)

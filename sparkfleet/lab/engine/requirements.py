@@ -13,7 +13,7 @@ from pathlib import Path
 from sparkfleet.command_name import name_command
 from sparkfleet.commands import quote
 from sparkfleet.errors import UsageError
-from sparkfleet.lab.paths import CONSOLE, layer_path
+from sparkfleet.lab.paths import CONSOLE, locate_layers
 
 # The Debian and Ubuntu package of each tool.
 PACKAGES: Mapping[str, str] = {
@@ -112,7 +112,7 @@ def explain_silent_sshd(host: str, log: str) -> UsageError:
     One that lacks a shared library has no log: the loader prints on the host's console.
     """
     with contextlib.suppress(OSError):
-        log = log.strip() or (layer_path(host) / CONSOLE).read_text(errors="backslashreplace")
+        log = log.strip() or (locate_layers(host) / CONSOLE).read_text(errors="backslashreplace")
     lines = log.strip().splitlines()[-LAST_LINES:]
     printed = ": " + "\n".join(lines) if lines else ", and printed nothing"
     return UsageError(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
 from sparkfleet.lab.faults import effects, traffic
-from sparkfleet.lab.faults.effects import Steps, same_steps
+from sparkfleet.lab.faults.effects import Steps, repeat_steps
 from sparkfleet.lab.faults.steps import HostScript, InitFile, ResizeHome
 from sparkfleet.lab.host import hardware
 from sparkfleet.lab.host.build import HOME_SIZE
@@ -100,13 +100,13 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "no-address": Fault(
         what="the first rail has no IPv4 address",
-        inject=effects.change_address(0, effects.no_address),
+        inject=effects.change_address(0, effects.choose_no_address),
         repair=effects.restore_address(0),
         rails=1,
     ),
     "wrong-subnet": Fault(
         what="the first rail has an address in a subnet that no peer is in",
-        inject=effects.change_address(0, effects.wrong_subnet),
+        inject=effects.change_address(0, effects.choose_other_subnet),
         repair=effects.restore_address(0),
         rails=1,
     ),
@@ -130,14 +130,14 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "gid-moved": Fault(
         what="the RoCE v2 GID of every IPv4 address has index 5 in place of 3",
-        inject=same_steps(InitFile(path=GID_FIRST, text=MOVED_GID)),
-        repair=same_steps(InitFile(path=GID_FIRST, text=None)),
+        inject=repeat_steps(InitFile(path=GID_FIRST, text=MOVED_GID)),
+        repair=repeat_steps(InitFile(path=GID_FIRST, text=None)),
         rails=1,
     ),
     "gid-hole": Fault(
         what="the first rail's IPv4 GIDs are missing, though it has its address",
         inject=effects.name_first_rail(GID_HOLE),
-        repair=same_steps(InitFile(path=GID_HOLE, text=None)),
+        repair=repeat_steps(InitFile(path=GID_HOLE, text=None)),
         rails=1,
     ),
     "firewall": Fault(
@@ -164,28 +164,28 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "ssh-dead": Fault(
         what="sshd does not run; the host answers pings, and existing sessions go on",
-        inject=same_steps(HostScript(script="kill $(cat /run/sshd.pid)")),
-        repair=same_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
+        inject=repeat_steps(HostScript(script="kill $(cat /run/sshd.pid)")),
+        repair=repeat_steps(HostScript(script="/usr/sbin/sshd -E /run/sshd.log")),
     ),
     "disk-full": Fault(
         what="the filesystem of ~/vllm is full",
-        inject=same_steps(ResizeHome(size=None)),
-        repair=same_steps(ResizeHome(size=HOME_SIZE)),
+        inject=repeat_steps(ResizeHome(size=None)),
+        repair=repeat_steps(ResizeHome(size=HOME_SIZE)),
     ),
     "cma-zero": Fault(
         what="CmaTotal is 0, as on the kernel on which ibv_reg_mr fails",
-        inject=same_steps(InitFile(path=CMA, text=CMA_ZERO)),
-        repair=same_steps(InitFile(path=CMA, text=CMA_IDLE)),
+        inject=repeat_steps(InitFile(path=CMA, text=CMA_ZERO)),
+        repair=repeat_steps(InitFile(path=CMA, text=CMA_IDLE)),
     ),
     "memory": Fault(
         what="128 MiB of memory are available, according to /proc/meminfo",
-        inject=same_steps(InitFile(path=SCARCE, text=NEARLY_NOTHING)),
-        repair=same_steps(InitFile(path=SCARCE, text=None)),
+        inject=repeat_steps(InitFile(path=SCARCE, text=NEARLY_NOTHING)),
+        repair=repeat_steps(InitFile(path=SCARCE, text=None)),
     ),
     "gpu-empty": Fault(
         what="nvidia-smi no longer lists the ranks that run; it lists those that start later",
-        inject=same_steps(HostScript(script=EMPTY_GPU)),
-        repair=same_steps(HostScript(script="rm /run/gpu-empty")),
+        inject=repeat_steps(HostScript(script=EMPTY_GPU)),
+        repair=repeat_steps(HostScript(script="rm /run/gpu-empty")),
     ),
     "power-off": Fault(
         what="every process of the host dies at once, then its cables go dark",

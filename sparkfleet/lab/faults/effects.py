@@ -26,7 +26,7 @@ Steps = Callable[[FleetPlan, HostPlan], Iterable[FaultStep]]
 Ends = Sequence[tuple[HostPlan, Port]]
 
 
-def same_steps(*steps: FaultStep) -> Steps:
+def repeat_steps(*steps: FaultStep) -> Steps:
     """Return steps that are the same for every host."""
     return lambda _, __: steps
 
@@ -34,7 +34,7 @@ def same_steps(*steps: FaultStep) -> Steps:
 def hide_rdma(*, hidden: bool) -> Steps:
     """Return steps that take the RDMA devices from /sys, not the netdevs, or bring them back."""
     old, new = ("infiniband", ".infiniband") if hidden else (".infiniband", "infiniband")
-    return same_steps(
+    return repeat_steps(
         HostScript(
             script=f"""
             if [ -d /sys/class/{old} ]; then mv /sys/class/{old} /sys/class/{new}; fi
@@ -102,11 +102,11 @@ def restore_address(number: int) -> Steps:
     return change_address(number, lambda _, host: host.rails[number].address)
 
 
-def no_address(_: FleetPlan, __: HostPlan) -> None:
+def choose_no_address(_: FleetPlan, __: HostPlan) -> None:
     """Return no address."""
 
 
-def wrong_subnet(_: FleetPlan, host: HostPlan) -> str:
+def choose_other_subnet(_: FleetPlan, host: HostPlan) -> str:
     """Return an address in a subnet that no other host has."""
     return format_address(100 + _first_rail_net(host), host.number)
 
@@ -131,9 +131,9 @@ def remove_nic(plan: FleetPlan, host: HostPlan) -> list[FaultStep]:
 
 def restore_nic(plan: FleetPlan, host: HostPlan) -> list[FaultStep]:
     """Return steps that bring it back as planned."""
-    lines = [line for port in host.ports for line in network.port_up(port)]
+    lines = [line for port in host.ports for line in network.build_port_commands(port)]
     far = _switch_ends(_list_peer_ends(plan, host), "up")
-    return [_in_switch(*network.port_links(host)), _in_host(host, *lines), far]
+    return [_in_switch(*network.build_port_links(host)), _in_host(host, *lines), far]
 
 
 def cut_power(plan: FleetPlan, host: HostPlan) -> list[FaultStep]:

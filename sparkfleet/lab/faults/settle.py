@@ -13,7 +13,7 @@ from functools import partial
 
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import UsageError
-from sparkfleet.lab.faults.steps import host_path
+from sparkfleet.lab.faults.steps import resolve_host_path
 from sparkfleet.lab.paths import REFRESH_DONE, REFRESH_REQUEST
 from sparkfleet.lab.plan import HostPlan
 from sparkfleet.lab.state import InitProcess, LabState
@@ -35,9 +35,9 @@ def wait_until_settled(state: LabState, host: HostPlan) -> None:
 def _refresh_init(host: HostPlan, pid1: InitProcess) -> None:
     """Have PID 1 of a host look at everything, and wait until it has."""
     token = secrets.token_hex(8)
-    host_path(pid1, REFRESH_REQUEST).write_text(token)
+    resolve_host_path(pid1, REFRESH_REQUEST).write_text(token)
     os.kill(pid1.pid, signal.SIGHUP)
-    done = host_path(pid1, REFRESH_DONE)
+    done = resolve_host_path(pid1, REFRESH_DONE)
     _wait_until(
         lambda: done.exists() and done.read_text() == token,
         f"{host.name}: its PID 1 did not answer",

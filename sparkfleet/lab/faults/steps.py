@@ -15,7 +15,7 @@ from sparkfleet.lab.host import kernel, network
 from sparkfleet.lab.host.init import ENVIRONMENT
 from sparkfleet.lab.host.kernel import MountFlag
 from sparkfleet.lab.host.teardown import kill_processes
-from sparkfleet.lab.paths import layer_path
+from sparkfleet.lab.paths import locate_layers
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 from sparkfleet.lab.state import InitProcess, LabState
 
@@ -108,7 +108,7 @@ class InitFile:
 
     def run(self, site: StepTarget) -> None:
         """Write or remove it; PID 1 looks when it is asked to settle."""
-        path = host_path(site.pid1, self.path)
+        path = resolve_host_path(site.pid1, self.path)
         if self.text is None:
             path.unlink(missing_ok=True)
         else:
@@ -124,7 +124,7 @@ class ResizeHome:
 
     def run(self, site: StepTarget) -> None:
         """Remount it, which needs no memory, as a file that fills it would."""
-        home = layer_path(site.host.name) / "home"
+        home = locate_layers(site.host.name) / "home"
         usage = os.statvfs(home)
         used = max(usage.f_blocks - usage.f_bfree, 1) * usage.f_frsize
         size = f"size={self.size or used}"
@@ -170,6 +170,6 @@ def run_in_host(
     )
 
 
-def host_path(pid1: InitProcess, path: Path) -> Path:
+def resolve_host_path(pid1: InitProcess, path: Path) -> Path:
     """Return the path by which this machine reaches a file inside a running host."""
     return Path(f"/proc/{pid1.pid}/root") / path.relative_to("/")

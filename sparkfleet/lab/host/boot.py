@@ -43,7 +43,7 @@ from sparkfleet.lab.paths import (
     KERNEL_MEMINFO,
     NAMESPACES,
     SYS_LAYERS,
-    layer_path,
+    locate_layers,
 )
 from sparkfleet.lab.plan import HostPlan, plan_shape
 
@@ -94,7 +94,7 @@ def _fork_host(host: HostPlan) -> int:
         return read_end
     try:
         os.close(read_end)
-        log = os.open(layer_path(host.name) / CONSOLE, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        log = os.open(locate_layers(host.name) / CONSOLE, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         _enter_namespaces(host, write_end)
         _build_root(host)
         _redirect_streams(log)
@@ -126,8 +126,8 @@ def _build_root(host: HostPlan) -> None:
     kernel.set_name(kernel.INIT_NAME)
     socket.sethostname(host.name)
     kernel.mount("", "/", flags=MountFlag.RECURSIVE | MountFlag.PRIVATE)
-    root = layer_path(host.name) / "root"
-    kernel.mount_overlay(root, f"{COMMON}:/", layer_path(host.name) / "disk")
+    root = locate_layers(host.name) / "root"
+    kernel.mount_overlay(root, f"{COMMON}:/", locate_layers(host.name) / "disk")
     _mount_system(root, host)
     _make_devices(root, host)
     _bind_machine_folders(root)
@@ -135,10 +135,10 @@ def _build_root(host: HostPlan) -> None:
         bind_driver(root, host)
     home = root / _relative_path(HOME)
     home.mkdir(parents=True, exist_ok=True)
-    kernel.mount(layer_path(host.name) / "home", home, flags=MountFlag.BIND)
+    kernel.mount(locate_layers(host.name) / "home", home, flags=MountFlag.BIND)
     images = root / _relative_path(IMAGES)
     images.mkdir(parents=True, exist_ok=True)
-    kernel.mount(layer_path(host.name) / "docker", images, flags=MountFlag.BIND)
+    kernel.mount(locate_layers(host.name) / "docker", images, flags=MountFlag.BIND)
     for folder in find_closed_parents(_find_interpreters()):
         inside = root / _relative_path(folder)
         inside.chmod(inside.stat().st_mode | 0o001)
@@ -157,7 +157,7 @@ def _find_interpreters() -> list[Path]:
 def _mount_system(root: Path, host: HostPlan) -> None:
     """Mount the private /proc, /sys, /run, /tmp and /dev."""
     kernel.mount("proc", root / "proc", "proc", SAFE | MountFlag.NO_EXEC)
-    mount_sys(root / "sys", layer_path(host.name) / "sys")
+    mount_sys(root / "sys", locate_layers(host.name) / "sys")
     kernel.mount("dev", root / "dev", "tmpfs", MountFlag.NO_SUID, data="mode=755,size=1m")
     (root / "dev/shm").mkdir()
     for folder, mode in PRIVATE_FOLDERS:
@@ -199,7 +199,7 @@ def _write_kernel_facts(root: Path, host: HostPlan) -> None:
     (root / _relative_path(INSIDE)).mkdir()
     (root / _relative_path(SYS_LAYERS)).mkdir()
     kernel.mount(
-        layer_path(host.name) / "sys", root / _relative_path(SYS_LAYERS), flags=MountFlag.BIND
+        locate_layers(host.name) / "sys", root / _relative_path(SYS_LAYERS), flags=MountFlag.BIND
     )
     (root / _relative_path(CMA)).write_text(CMA_IDLE)
     (root / _relative_path(KERNEL_MEMINFO)).touch()

@@ -23,7 +23,7 @@ from sparkfleet.lab.paths import (
     PASSWORD,
     RUN,
     SWITCH,
-    layer_path,
+    locate_layers,
 )
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 
@@ -71,7 +71,7 @@ def find_caller_ids() -> tuple[int, int]:
 
 def _make_disk(plan: FleetPlan, host: HostPlan, uid: int) -> str:
     """Make the layers of a host and return its public SSH host key."""
-    base = layer_path(host.name)
+    base = locate_layers(host.name)
     for folder in ("root", "disk/upper", "disk/work", "sys", "home", "docker"):
         (base / folder).mkdir(parents=True)
     (base / "console.log").touch()
@@ -86,7 +86,7 @@ def _make_disk(plan: FleetPlan, host: HostPlan, uid: int) -> str:
 
 def renew_sys(host: HostPlan) -> None:
     """Make a host's part of /sys as for a first boot, while the host is off."""
-    base = layer_path(host.name) / "sys"
+    base = locate_layers(host.name) / "sys"
     shutil.rmtree(base)
     for folder in ("upper", "work"):
         (base / folder).mkdir(parents=True)

@@ -14,18 +14,18 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sparkfleet.lab.host import kernel
-from sparkfleet.lab.host.hardware import FIRST_IPV4_GID, Slots, gid_slots
+from sparkfleet.lab.host.hardware import FIRST_IPV4_GID, Slots, update_gid_slots
 from sparkfleet.lab.host.kernel import MountFlag
 from sparkfleet.lab.host.sysfs import (
     PCI_DEVICES,
     RDMA_CLASS,
     build_function_files,
-    link_speed,
-    netdev_path,
-    planned_slots,
-    port_files,
-    port_path,
-    slot_path,
+    build_port_files,
+    format_link_speed,
+    locate_netdev,
+    locate_port,
+    locate_slot,
+    plan_gid_slots,
 )
 from sparkfleet.lab.paths import CGROUPS, GID_FIRST, GID_HOLE, LOSSY, SYS_LAYERS
 from sparkfleet.lab.plan import HostPlan, Port
@@ -65,14 +65,14 @@ class Driver:
         for port in self.host.ports:
             self._plug(port, present=port.netdev in present)
             ipv4 = () if port.netdev in holes else addresses.get(port.netdev, ())
-            slots = self.slots[port.netdev] = gid_slots(self.slots[port.netdev], ipv4)
+            slots = self.slots[port.netdev] = update_gid_slots(self.slots[port.netdev], ipv4)
             self._show(
                 _list_state_files(port, carrier=_has_carrier(port), slots=slots, first=first)
             )
 
     def _plug(self, port: Port, *, present: bool) -> None:
         """Make the PCI device and the RDMA device come and go with the netdev."""
-        slot = SYS / slot_path(port.function.slot)
+        slot = SYS / locate_slot(port.function.slot)
         if present and not slot.exists():
             build_function_files(self.host, port).write(SYS)
             self._plan(port)
@@ -84,7 +84,7 @@ class Driver:
 
     def _plan(self, port: Port) -> None:
         """Note that a port shows what the plan says, as `sysfs` and `function` write it."""
-        slots = self.slots[port.netdev] = planned_slots(port)
+        slots = self.slots[port.netdev] = plan_gid_slots(port)
         self.shown |= _list_state_files(port, carrier=port.wire is not None, slots=slots)
 
     def _show(self, files: Mapping[Path, str | None]) -> None:
@@ -111,7 +111,7 @@ class Driver:
             lost = (packets - self.received.get(port.netdev, packets)) * LOSS_PERCENT // 100
             self.received[port.netdev] = packets
             for name in LOSS_COUNTERS:
-                _increase_counter(SYS / port_path(port) / "hw_counters" / name, lost)
+                _increase_counter(SYS / locate_port(port) / "hw_counters" / name, lost)
 
 
 def remount_sys() -> None:
@@ -134,14 +134,14 @@ def _list_state_files(
     port: Port, *, carrier: bool, slots: Slots, first: int = FIRST_IPV4_GID
 ) -> dict[Path, str | None]:
     """Return every file that follows the state of a netdev, with what it says."""
-    base = SYS / port_path(port)
-    files = port_files(port, carrier=carrier, slots=slots, first=first)
+    base = SYS / locate_port(port)
+    files = build_port_files(port, carrier=carrier, slots=slots, first=first)
     by_path = {base / name: text for name, text in files.items()}
-    return {**by_path, _speed_file(port): link_speed(carrier=carrier)}
+    return {**by_path, _speed_file(port): format_link_speed(carrier=carrier)}
 
 
 def _speed_file(port: Port) -> Path:
-    return SYS / netdev_path(port.netdev) / "speed"
+    return SYS / locate_netdev(port.netdev) / "speed"
 
 
 def _list_links() -> frozenset[tuple[int, str]]:

@@ -57,7 +57,7 @@ def format_node_guid(address: str) -> str:
     return ":".join(("".join(octets[:2]), octets[2] + "03", "00" + octets[3], "".join(octets[4:])))
 
 
-def link_local_gid(address: str) -> str:
+def compute_link_local_gid(address: str) -> str:
     """Return the GID that every port has: fe80::/64 and the EUI-64 of its MAC address."""
     octets = address.split(":")
     first = f"{int(octets[0], 16) ^ 2:02x}"
@@ -65,13 +65,13 @@ def link_local_gid(address: str) -> str:
     return ":".join(("fe80:0000:0000:0000", *tail))
 
 
-def ipv4_gid(address: str) -> str:
+def compute_ipv4_gid(address: str) -> str:
     """Return the IPv4-mapped GID of an address."""
     number = int(IPv4Address(address))
     return f"0000:0000:0000:0000:0000:ffff:{number >> 16:04x}:{number & 0xFFFF:04x}"
 
 
-def gid_slots(slots: Slots, ipv4: Iterable[str]) -> Slots:
+def update_gid_slots(slots: Slots, ipv4: Iterable[str]) -> Slots:
     """Return which address is where in a port's table, after its netdev's addresses changed.
 
     As the kernel does it: a removed address leaves a hole, a new one takes the first hole. So an
@@ -87,15 +87,15 @@ def gid_slots(slots: Slots, ipv4: Iterable[str]) -> Slots:
     return tuple(kept)
 
 
-def gid_table(address: str, slots: Slots, first: int = FIRST_IPV4_GID) -> tuple[str, ...]:
+def build_gid_table(address: str, slots: Slots, first: int = FIRST_IPV4_GID) -> tuple[str, ...]:
     """Return the GIDs of a port by index, `GID_TABLE` of them; `address` is its MAC address.
 
     The kernel lists each twice, for RoCE v1 (even index) and v2 (odd). Those of the addresses in
     `slots` begin at index `first`.
     """
     table = [EMPTY_GID] * GID_TABLE
-    table[0:2] = [link_local_gid(address)] * 2
+    table[0:2] = [compute_link_local_gid(address)] * 2
     for position, ipv4 in enumerate(slots[: (GID_TABLE - first) // 2]):
         if ipv4 is not None:
-            table[first + 2 * position : first + 2 * position + 2] = [ipv4_gid(ipv4)] * 2
+            table[first + 2 * position : first + 2 * position + 2] = [compute_ipv4_gid(ipv4)] * 2
     return tuple(table)

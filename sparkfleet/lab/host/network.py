@@ -85,11 +85,11 @@ def build_host_commands(host: HostPlan) -> list[str]:
         f"link set {hardware.DOCKER} up",
     ]
     for port in host.ports:
-        lines += port_up(port)
+        lines += build_port_commands(port)
     return lines
 
 
-def port_up(port: Port) -> list[str]:
+def build_port_commands(port: Port) -> list[str]:
     """Return the lines that bring up one function in its host's namespace, with its address."""
     lines = [f"link set {port.netdev} up"]
     if port.address:
@@ -108,12 +108,12 @@ def build_reset_commands(host: HostPlan) -> list[str]:
         lines += [
             f"address flush dev {port.netdev} scope global",
             f"link set {port.netdev} mtu {port.mtu}",
-            *port_up(port),
+            *build_port_commands(port),
         ]
     return lines
 
 
-def port_links(host: HostPlan) -> list[str]:
+def build_port_links(host: HostPlan) -> list[str]:
     """Return the switch's lines that make the four functions of a host and plug in its cables."""
     lines = []
     for position, port in enumerate(host.ports):
@@ -139,7 +139,7 @@ def _host_links(host: HostPlan) -> list[str]:
     return [
         _veth_command(host, manage, MANAGEMENT_INDEX, mac),
         f"link set {host.peer_port(manage)} master manage up",
-        *port_links(host),
+        *build_port_links(host),
         _veth_command(host, wifi, WIFI_INDEX, radio),
         f"link set {host.peer_port(wifi)} master wifi",  # down: not associated
     ]

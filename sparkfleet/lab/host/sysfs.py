@@ -1,7 +1,7 @@
 """The part of a Spark's /sys that this machine lacks: RDMA devices, PCI slots, DMI, link speeds.
 
 It is the upper layer of an overlay on a real sysfs, so operstate, carrier, MTU and the byte
-counters stay the kernel's own. `port_files` is what the driver keeps in step with the netdev.
+counters stay the kernel's own. `build_port_files` is what the driver keeps in step with the netdev.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from sparkfleet.lab.host.hardware import (
     MANAGEMENT,
     WIFI,
     Slots,
+    build_gid_table,
     format_node_guid,
-    gid_table,
 )
 from sparkfleet.lab.host.tree import FileTree
 from sparkfleet.lab.plan import HostPlan, Port
@@ -88,26 +88,26 @@ RDMA_CLASS = "class/infiniband"
 DMI = "devices/virtual/dmi/id"
 
 
-def slot_path(slot: str) -> str:
+def locate_slot(slot: str) -> str:
     """Return the folder of a PCI device below /sys."""
     domain = slot[:4]
     return f"devices/pci{domain}:00/{domain}:00:00.0/{slot}"
 
 
-def netdev_path(netdev: str) -> str:
+def locate_netdev(netdev: str) -> str:
     """Return the folder of a network interface below /sys; veth devices are virtual ones."""
     return f"devices/virtual/net/{netdev}"
 
 
-def port_path(port: Port) -> str:
+def locate_port(port: Port) -> str:
     """Return the folder of the one RDMA port of a function below /sys."""
-    return f"{slot_path(port.function.slot)}/infiniband/{port.function.hca}/ports/1"
+    return f"{locate_slot(port.function.slot)}/infiniband/{port.function.hca}/ports/1"
 
 
-def port_files(
+def build_port_files(
     port: Port, *, carrier: bool, slots: Slots, first: int = FIRST_IPV4_GID
 ) -> dict[str, str | None]:
-    """Return what the driver shows of a port by path below `port_path`; None: no such file.
+    """Return what the driver shows of a port by path below `locate_port`; None: no such file.
 
     A port without carrier is reported as Disabled, at 40 Gb/s, as recorded by ibstat.
     """
@@ -116,7 +116,7 @@ def port_files(
         "phys_state": "5: LinkUp" if carrier else "3: Disabled",
         "rate": "200 Gb/sec (4X HDR)" if carrier else "40 Gb/sec (4X QDR)",
     }
-    for index, gid in enumerate(gid_table(port.mac, slots, first)):
+    for index, gid in enumerate(build_gid_table(port.mac, slots, first)):
         used = gid != EMPTY_GID
         files[f"gids/{index}"] = gid
         files[f"gid_attrs/types/{index}"] = GID_TYPES[index % 2] if used else None
@@ -124,12 +124,12 @@ def port_files(
     return files
 
 
-def planned_slots(port: Port) -> Slots:
+def plan_gid_slots(port: Port) -> Slots:
     """Return the addresses of a freshly booted port's GIDs."""
     return (port.address,) if port.address else ()
 
 
-def link_speed(*, carrier: bool) -> str:
+def format_link_speed(*, carrier: bool) -> str:
     """Return the `speed` of a QSFP netdev in Mb/s: the cable's, on each of its two functions."""
     return "200000" if carrier else SPEED_UNKNOWN
 
@@ -139,31 +139,33 @@ def build_sysfs(host: HostPlan) -> FileTree:
     files: dict[str, str] = dict(_list_machine_files(host))
     links: dict[str, str] = {"class/dmi/id": f"../../{DMI}"}
     for slot in _list_slots(host):
-        links[f"{PCI_DEVICES}/{slot}"] = f"../../../{slot_path(slot)}"
+        links[f"{PCI_DEVICES}/{slot}"] = f"../../../{locate_slot(slot)}"
     if host.shown_gpu and host.shown_gpu.device_path:
         links[f"{PCI_DEVICES}/{host.shown_gpu.bus}"] = f"../../../{host.shown_gpu.device_path}"
-    links[f"{netdev_path(MANAGEMENT)}/device"] = f"../../../{_below_devices(ETHERNET_SLOT)}"
-    links[f"{netdev_path(WIFI)}/phy80211"] = "../../../ieee80211/phy0"
+    links[f"{locate_netdev(MANAGEMENT)}/device"] = f"../../../{_below_devices(ETHERNET_SLOT)}"
+    links[f"{locate_netdev(WIFI)}/phy80211"] = "../../../ieee80211/phy0"
     for port in host.ports:
         part = build_function_files(host, port)
         files |= part.files
         links |= part.links
-        links[f"{netdev_path(port.netdev)}/device"] = (
+        links[f"{locate_netdev(port.netdev)}/device"] = (
             f"../../../{_below_devices(port.function.slot)}"
         )
-        files[f"{netdev_path(port.netdev)}/speed"] = f"{link_speed(carrier=bool(port.wire))}\n"
-        files[f"{netdev_path(port.netdev)}/phys_port_name"] = f"p{port.function.cage}\n"
+        files[f"{locate_netdev(port.netdev)}/speed"] = (
+            f"{format_link_speed(carrier=bool(port.wire))}\n"
+        )
+        files[f"{locate_netdev(port.netdev)}/phys_port_name"] = f"p{port.function.cage}\n"
     modes = {f"{DMI}/product_serial": 0o400}
     return FileTree(files=files, links=links, modes=modes, opaque=(RDMA_CLASS, PCI_DEVICES, DMI))
 
 
 def build_function_files(host: HostPlan, port: Port) -> FileTree:
     """Return what shows of one function of the ConnectX-7: its PCI device and its RDMA device."""
-    slot = slot_path(port.function.slot)
+    slot = locate_slot(port.function.slot)
     hca = port.function.hca
-    base = port_path(port)
+    base = locate_port(port)
     device = f"{slot}/infiniband/{hca}"
-    live = port_files(port, carrier=port.wire is not None, slots=planned_slots(port))
+    live = build_port_files(port, carrier=port.wire is not None, slots=plan_gid_slots(port))
     files = {f"{slot}/{name}": text for name, text in CONNECTX.items()}
     files |= {f"{device}/{name}": text for name, text in ADAPTER.items()}
     files[f"{device}/node_guid"] = format_node_guid(port.mac)
@@ -191,7 +193,7 @@ def _list_machine_files(host: HostPlan) -> dict[str, str]:
     files["devices/ieee80211/phy0/name"] = "phy0"
     for slot in _list_slots(host):
         device = ETHERNET if slot == ETHERNET_SLOT else GPU
-        files |= {f"{slot_path(slot)}/{name}": text for name, text in device.items()}
+        files |= {f"{locate_slot(slot)}/{name}": text for name, text in device.items()}
     return _add_newlines(files)
 
 
@@ -205,4 +207,4 @@ def _add_newlines(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def _below_devices(slot: str) -> str:
-    return slot_path(slot).removeprefix("devices/")
+    return locate_slot(slot).removeprefix("devices/")

@@ -33,7 +33,7 @@ class ClockLimit:
     in_force: bool
 
 
-def limit_command(highest: int) -> tuple[str, ...]:
+def build_limit_command(highest: int) -> tuple[str, ...]:
     """Return the command that limits the clock to `highest` MHz."""
     return ("nvidia-smi", "-lgc", f"{LOWEST},{highest}")
 
@@ -58,7 +58,7 @@ def set_clock_limit(
     record = json.dumps({"highest": highest, "boot": _read_boot_id(connection)}) + "\n"
     write_files(connection, location, {RECORD: record})
     try:
-        _run(connection, limit_command(highest), password)
+        _run(connection, build_limit_command(highest), password)
     except CommandError:
         write_files(connection, location, {RECORD: None})
         raise

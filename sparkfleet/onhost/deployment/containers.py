@@ -30,7 +30,7 @@ from sparkfleet.onhost.shared.labels import (
     DEPLOYMENT_LABEL,
     ROLE_LABEL,
 )
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder, find_filesystem
+from sparkfleet.onhost.shared.paths import RefusedError, find_filesystem, locate_cluster_folder
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
     load_json_object,
@@ -65,7 +65,7 @@ def main() -> None:
     root = request["root"] = Path(request["cluster_dir"]).expanduser()
     try:
         if request["do"] != "images":
-            request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
+            request["folder"] = locate_cluster_folder(request["cluster_dir"], request["cluster"])
         handlers = {
             "survey": survey_containers,
             "images": inspect_engine_images,

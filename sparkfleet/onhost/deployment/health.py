@@ -38,7 +38,7 @@ from sparkfleet.onhost.shared.labels import (
     GUARD_RECORD,
     ROLE_LABEL,
 )
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 from sparkfleet.onhost.shared.rails import read_carriers
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
@@ -73,7 +73,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     root = Path(request["cluster_dir"]).expanduser()
     try:
-        folder = cluster_folder(request["cluster_dir"], request["cluster"])
+        folder = locate_cluster_folder(request["cluster_dir"], request["cluster"])
         answer = read_health(request, folder)
     except RefusedError as refusal:
         answer = refusal.answer()

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sparkfleet.onhost.shared.answers import NO_SPACE, build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import make_own_folder
 
@@ -49,7 +49,7 @@ def hold_folder_lock(
 ) -> dict[str, Any]:
     """Lock one folder for as long as `files` are open; return the error if that fails."""
     try:
-        path = cluster_folder(folder, request["cluster"]) / "lock"
+        path = locate_cluster_folder(folder, request["cluster"]) / "lock"
     except RefusedError as refusal:
         return refusal.answer()
     except RuntimeError:

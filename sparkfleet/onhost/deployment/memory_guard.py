@@ -26,7 +26,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.labels import GUARD_RECORD, GUARD_SERVING
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 from sparkfleet.onhost.shared.writing import replace_file
 
@@ -47,7 +47,9 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     root = Path(request["cluster_dir"]).expanduser()
     try:
-        answer = start_guard(request, cluster_folder(request["cluster_dir"], request["cluster"]))
+        answer = start_guard(
+            request, locate_cluster_folder(request["cluster_dir"], request["cluster"])
+        )
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:

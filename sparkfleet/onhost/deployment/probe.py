@@ -58,7 +58,7 @@ def main() -> None:
         "options": sorted(list_serve_options(folder)),
         "types": types,
         "values": {
-            name: sorted(found, key=order_value)
+            name: sorted(found, key=build_sort_key)
             for name, found in {**choices, **list_option_values(folder)}.items()
         },
         "variables": sorted(list_vllm_variables(folder)),
@@ -68,7 +68,7 @@ def main() -> None:
     print(json.dumps(answer))
 
 
-def order_value(text: str) -> tuple[int, str]:
+def build_sort_key(text: str) -> tuple[int, str]:
     """Return what sorts numbers by their size, before words."""
     return (int(text), "") if text.isdecimal() else (2**63, text)
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.answers import build_os_error_answer
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 from sparkfleet.onhost.shared.reading import load_json_object, read_optional_text
 
 GRACE = 5.0  # seconds that the holder gets to end
@@ -29,7 +29,7 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     path = Path(request["cluster_dir"]).expanduser()
     try:
-        path = cluster_folder(request["cluster_dir"], request["cluster"]) / "lock"
+        path = locate_cluster_folder(request["cluster_dir"], request["cluster"]) / "lock"
         answer = end_lock_holder(path, dry_run=bool(request.get("look")))
     except FileNotFoundError:
         answer = {"holder": None}

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from sparkfleet.onhost.shared.counters import parse_counters
 from sparkfleet.onhost.shared.labels import CLUSTER_LABEL, CLUSTER_VARIABLE, ENVIRONMENT_FILE
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 from sparkfleet.onhost.shared.rails import read_traffic
 from sparkfleet.onhost.shared.reading import read_optional_text, read_process_age
 from sparkfleet.onhost.shared.vitals import (
@@ -41,7 +41,7 @@ def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
     try:
-        folder = cluster_folder(request["cluster_dir"], request["cluster"])
+        folder = locate_cluster_folder(request["cluster_dir"], request["cluster"])
     except RefusedError as refusal:
         print(json.dumps(refusal.answer()))
         return

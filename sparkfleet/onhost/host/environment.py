@@ -17,7 +17,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.environment_file import parse_exports
 from sparkfleet.onhost.shared.labels import CLUSTER_VARIABLE, ENVIRONMENT_FILE
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 
 PATIENCE = 30  # seconds for a look inside a container
 
@@ -26,7 +26,7 @@ def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
     try:
-        path = cluster_folder(request["cluster_dir"], request["cluster"]) / ENVIRONMENT_FILE
+        path = locate_cluster_folder(request["cluster_dir"], request["cluster"]) / ENVIRONMENT_FILE
     except RefusedError as refusal:
         print(json.dumps(refusal.answer()))
         return

@@ -60,10 +60,10 @@ def note_fact(source: str, read: Callable[[], str]) -> str:
         facts[source] = {"text": read()}
     except OSError as error:
         facts[source] = answer_os_error(error)
-    return fact_text(source)
+    return get_fact_text(source)
 
 
-def fact_text(source: str) -> str:
+def get_fact_text(source: str) -> str:
     """Return the text of a fact, empty if it was not read or could not be."""
     return facts.get(source, {}).get("text", "")
 
@@ -129,7 +129,7 @@ def note_tool(*argv: str) -> str:
     output = done.stdout.decode("utf-8", "backslashreplace")
     failed = f"status {done.returncode}: {output}{done.stderr.decode('utf-8', 'backslashreplace')}"
     facts[source] = {"failed": failed.strip()} if done.returncode else {"text": output}
-    return fact_text(source)
+    return get_fact_text(source)
 
 
 def gather_machine(weights_dir: str) -> None:
@@ -165,7 +165,7 @@ def gather_network() -> None:
         for link in (f"{NET}/{name}/{link}" for link in NETDEV_LINKS):
             note_fact(link, partial(os.readlink, link))
     if not note_tool("ip", "-j", "addr"):
-        for name in fact_text(NET).split():
+        for name in get_fact_text(NET).split():
             note_fact(f"SIOCGIFADDR {name}", partial(query_ipv4_address, name))
     if not note_tool("ip", "-j", "route"):
         note_files("/proc/net", ["route"])
@@ -188,7 +188,7 @@ def gather_listeners(ports: set[int]) -> None:
     users = {str(user.pw_uid): user.pw_name for user in pwd.getpwall()}
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         note_files("", [table])
-        rows = [line.split() for line in fact_text(table).splitlines()[1:]]
+        rows = [line.split() for line in get_fact_text(table).splitlines()[1:]]
         listeners = [(row[1], row[9], users.get(row[7], row[7])) for row in rows if row[3] == "0A"]
         facts[table] = {"text": "\n".join(map(" ".join, listeners))}
         inodes |= {inode for local, inode, _ in listeners if int(local.split(":")[1], 16) in ports}
@@ -213,11 +213,11 @@ def gather_fabric() -> None:
         gather_hca(f"{RDMA}/{hca}")
     for function in note_folder(PCI):
         note_files(f"{PCI}/{function}", PCI_FILES)
-    for name in fact_text(NET).split():
-        function = fact_text(f"{NET}/{name}/device").rsplit("/", 1)[-1]
+    for name in get_fact_text(NET).split():
+        function = get_fact_text(f"{NET}/{name}/device").rsplit("/", 1)[-1]
         if (
-            fact_text(f"{PCI}/{function}/vendor") == MELLANOX
-            and fact_text(f"{NET}/{name}/carrier") != "1"
+            get_fact_text(f"{PCI}/{function}/vendor") == MELLANOX
+            and get_fact_text(f"{NET}/{name}/carrier") != "1"
         ):
             note_tool("ethtool", name)  # sysfs does not distinguish "no cable" from "no link"
     note_tool("ibv_devinfo")  # sysfs lacks active_mtu

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sparkfleet.onhost.shared.paths import RefusedError, cluster_folder
+from sparkfleet.onhost.shared.paths import RefusedError, locate_cluster_folder
 
 NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP)  # of a filesystem without locks
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT)
@@ -49,7 +49,9 @@ def answer_cluster_request(handlers: Mapping[str, Handler]) -> None:
     request = json.loads(sys.stdin.readline())
     folder: Any = request["cluster_dir"]
     try:
-        folder = request["folder"] = cluster_folder(request["cluster_dir"], request["cluster"])
+        folder = request["folder"] = locate_cluster_folder(
+            request["cluster_dir"], request["cluster"]
+        )
         answer = handlers[request["do"]](request)
     except RefusedError as refusal:
         answer = refusal.answer()
@@ -67,11 +69,11 @@ def build_os_error_answer(error: OSError, path: Any, hint: str | None = None) ->
     folder = os.path.dirname(path) or "."  # noqa: PTH120 - error.filename is text
     known = HINTS.get(error.errno or 0)
     if known:
-        hint = known.format(path=path, folder=folder, user=user_name())
+        hint = known.format(path=path, folder=folder, user=find_current_user())
     return {"error": f"{path}: {error.strerror or error}", "hint": hint}
 
 
-def user_name() -> str:
+def find_current_user() -> str:
     """Return the name of this user, or the number of one without a name."""
     try:
         return getpass.getuser()

@@ -60,7 +60,7 @@ def is_cluster(value: Any) -> bool:
     return isinstance(value, str) and CLUSTER.fullmatch(value) is not None
 
 
-def shortened(value: Any) -> str:
+def shorten_value(value: Any) -> str:
     """Return an unchecked `value` in the form for a message."""
     text = ascii(value)
     return text if len(text) <= SHOWN else text[: SHOWN - 3] + "..."
@@ -69,7 +69,7 @@ def shortened(value: Any) -> str:
 def join_relative_path(root: Path, name: str) -> Path:
     """Return the path `name` below `root`, links not looked at; raises RefusedError."""
     if not is_below(name):
-        raise RefusedError(f"not a path below {root}: {shortened(name)}", NOT_OURS)
+        raise RefusedError(f"not a path below {root}: {shorten_value(name)}", NOT_OURS)
     return root / name
 
 
@@ -105,10 +105,10 @@ def _check_contained(root: Path, folder: Path) -> None:
         raise RefusedError(problem, "set weights_dir to the real folder")
 
 
-def cluster_folder(root: str, cluster: str) -> Path:
+def locate_cluster_folder(root: str, cluster: str) -> Path:
     """Return the folder of a cluster below `root`, its ``cluster_dir``; raises RefusedError."""
     if not is_cluster(cluster):
-        raise RefusedError(f"not a valid cluster name: {shortened(cluster)}", CLUSTER_HINT)
+        raise RefusedError(f"not a valid cluster name: {shorten_value(cluster)}", CLUSTER_HINT)
     return Path(root).expanduser() / cluster
 
 

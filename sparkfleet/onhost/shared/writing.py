@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparkfleet.onhost.shared.answers import NO_LOCKS, build_os_error_answer, user_name
+from sparkfleet.onhost.shared.answers import NO_LOCKS, build_os_error_answer, find_current_user
 from sparkfleet.onhost.shared.labels import STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError
 
@@ -75,7 +75,7 @@ def make_own_folder(folder: Path) -> None:
             if writable:
                 path.chmod(status.st_mode & ~OTHERS_WRITE & 0o7777)
         elif path == folder or writable or status.st_uid != 0:
-            problem = f"{path} belongs to user {status.st_uid}, not to {user_name()}"
+            problem = f"{path} belongs to user {status.st_uid}, not to {find_current_user()}"
             hint = "set cluster_dir, or weights_dir, to a folder that only this user can write to"
             raise RefusedError(problem, hint)
 

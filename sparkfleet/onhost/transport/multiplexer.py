@@ -178,10 +178,10 @@ class MultiplexerServer:
             program.waiting.clear()
             program.ended = True
             self.feed_input(program)
-            send_frame(number, b"x", b"%d" % exit_status(status))
+            send_frame(number, b"x", b"%d" % compute_exit_status(status))
 
 
-def exit_status(status: int) -> int:
+def compute_exit_status(status: int) -> int:
     """Return the exit status, as a shell counts it, from the status of waitpid."""
     return 128 + os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status)
 

@@ -99,7 +99,7 @@ class WeightsStore:
         if offset and os.fstat(file).st_size < offset:
             raise RefusedError(f"{partial} was changed by another run", "run again")
         os.ftruncate(file, offset)
-        state = new_hash_state(item)
+        state = create_hash_state(item)
         for piece, count in read_pieces(lambda piece: os.readv(file, [piece]), offset, hasher):
             hasher.take(state, piece, count)
         for piece, count in read_pieces(readinto, item["size"] - offset, hasher):
@@ -146,7 +146,7 @@ class WeightsStore:
             self._waiting.popleft().result()
 
 
-def new_hash_state(item: dict[str, Any]) -> Any:
+def create_hash_state(item: dict[str, Any]) -> Any:
     """Return the hash to update: SHA-256, or the SHA-1 by which Git names a file's content."""
     if item["hash"].startswith("git:"):
         return hashlib.sha1(b"blob %d\0" % item["size"])  # noqa: S324 - Git's own

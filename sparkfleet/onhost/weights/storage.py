@@ -28,7 +28,7 @@ from typing import Any
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
 from sparkfleet.onhost.shared.paths import RefusedError, find_mount, join_relative_path
-from sparkfleet.onhost.shared.weights.safetensors import index_problem
+from sparkfleet.onhost.shared.weights.safetensors import find_index_problem
 
 WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
@@ -52,7 +52,7 @@ class Quota(ctypes.Structure):
     )
 
 
-def quota_left(device: str) -> int | None:
+def read_quota_left(device: str) -> int | None:
     """Return the bytes that this user's quota on `device` leaves; None where there is none."""
     quota = Quota()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -85,7 +85,7 @@ def inspect_storage(root: Path) -> dict[str, Any]:
         "filesystem": kind,
         "free": space.f_bavail * space.f_frsize,
         "free_inodes": space.f_favail if space.f_files else None,
-        "quota_left": quota_left(device),
+        "quota_left": read_quota_left(device),
         "cores": os.cpu_count() or 1,
     }
 
@@ -145,7 +145,7 @@ def check_indexes(root: Path, nested: dict[str, bool]) -> dict[str, str]:
     problems = {}
     for name, below in nested.items():
         with contextlib.suppress(OSError):  # it is not there: another verdict
-            problem = index_problem(join_relative_path(root, name), nested=below)
+            problem = find_index_problem(join_relative_path(root, name), nested=below)
             problems.update({name: problem} if problem else {})
     return problems
 

@@ -30,7 +30,7 @@ from sparkfleet.onhost.shared.labels import PARTIAL
 from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
 from sparkfleet.onhost.shared.weights.hashes import PIECE, hash_file
 from sparkfleet.onhost.shared.weights.ledger import Ledger
-from sparkfleet.onhost.shared.weights.safetensors import header_problem
+from sparkfleet.onhost.shared.weights.safetensors import find_header_problem
 
 
 class WeightsTree:
@@ -87,7 +87,9 @@ class WeightsTree:
         actual = self.hash(real, status, item["hash"].split(":")[0])
         if actual != item["hash"]:
             return "hash", actual
-        problem = header_problem(path, status.st_size) if path.suffix == ".safetensors" else None
+        problem = (
+            find_header_problem(path, status.st_size) if path.suffix == ".safetensors" else None
+        )
         return ("header", problem) if problem else ("complete", "")
 
     def hash(self, name: str, status: os.stat_result, kind: str) -> str:
@@ -166,7 +168,7 @@ def _describe_owner(path: Path) -> str:
     return f"{path} of user {status.st_uid} with mode {stat.S_IMODE(status.st_mode):o}"
 
 
-def user_ledger_path(root: Path) -> Path:
+def locate_user_ledger(root: Path) -> Path:
     """Return the ledger in this user's cache, for a weights folder that they may only read."""
     name = hashlib.sha256(os.fsencode(root.resolve())).hexdigest()[:16]
     cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")  # noqa: PTH111 - never fails
@@ -178,7 +180,7 @@ def inspect_tree(root: Path, request: dict[str, Any]) -> dict[str, Any]:
     for name in (item[kind] for item in request["files"] for kind in ("path", "blob")):
         join_relative_path(root, name)  # a link that leads out is reported as the state of its file
     path = Path(request["ledger"]).expanduser()
-    ledger = Ledger(path, user_ledger_path(root), writable=request["record"])
+    ledger = Ledger(path, locate_user_ledger(root), writable=request["record"])
     caches = [Path(os.path.expanduser(name)) for name in request["caches"]]  # noqa: PTH111 - never fails
     tree = WeightsTree(root, caches, ledger, full=request["full"])
     threading.Thread(target=_report_hashed, args=(tree,), daemon=True).start()

@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from sparkfleet.errors import RecipeError, UsageError, Where
 from sparkfleet.resources import expand_home
-from sparkfleet.safe_paths import is_below, shortened
+from sparkfleet.safe_paths import is_below, shorten_value
 
 SUFFIXES = (".yml", ".yaml")
 PROGRAM = "run.sh"
@@ -186,7 +186,7 @@ def _select_files(names: Mapping[str, object]) -> list[str]:
     for name in chosen:
         if not (is_below(name) and name.isprintable()):
             raise RecipeError(
-                f"the source has a file whose name is not allowed in a shelf: {shortened(name)}",
+                f"the source has a file whose name is not allowed in a shelf: {shorten_value(name)}",
                 hint="give the file a name of letters, digits and . _ -",
             )
     return sorted(chosen)

@@ -25,7 +25,7 @@ from sparkfleet.weights.transfer.routes import (
     Leg,
     Routes,
     Shared,
-    no_source_error,
+    build_no_source_error,
     plan_routes,
     split_into_streams,
 )
@@ -124,7 +124,7 @@ class Delivery:
     def run(self, ways: Routes, source: WeightsSource | None) -> DeliveryReport:
         """Copy along `ways`, and what no host has from `source`; then give all of it its names."""
         if ways.outside and source is None:
-            raise no_source_error(ways)
+            raise build_no_source_error(ways)
         hub = source if isinstance(source, HubSource) else None
         legs: list[Leg] = [
             *ways.legs,

@@ -9,7 +9,13 @@ from sparkfleet.weights import hub
 from sparkfleet.weights.inspection import Inspection, RequiredSpace
 from sparkfleet.weights.required_models import ResolvedModel
 from sparkfleet.weights.transfer import stage
-from sparkfleet.weights.transfer.routes import HUB, Routes, Shared, no_source_error, plan_routes
+from sparkfleet.weights.transfer.routes import (
+    HUB,
+    Routes,
+    Shared,
+    build_no_source_error,
+    plan_routes,
+)
 from sparkfleet.weights.transfer.sources import HubSource
 from sparkfleet.weights.transfer.stage import StagePlan, Strategy
 
@@ -53,7 +59,7 @@ def check_supply(transfer: TransferPlan, shared: Shared) -> None:
     ways = transfer.routes(shared)
     missing = [send for sends in ways.outside.values() for send in sends]
     if missing and transfer.model.source is None:
-        raise no_source_error(ways)
+        raise build_no_source_error(ways)
     if missing and isinstance(transfer.model.source, HubSource):
         smallest = min(missing, key=lambda send: send.size)
         hub.check_access(transfer.model.source, smallest.location.file.path)

@@ -133,7 +133,7 @@ def split_into_streams(sends: Sequence[Send], count: int) -> list[list[Send]]:
     return streams
 
 
-def no_source_error(ways: Routes) -> GateError:
+def build_no_source_error(ways: Routes) -> GateError:
     """Return the error for files that have to come from outside, where there is no outside."""
     host, sends = next(iter(ways.outside.items()))
     return GateError(

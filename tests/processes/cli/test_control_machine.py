@@ -35,8 +35,8 @@ for found in pkgutil.walk_packages(sparkfleet.__path__, "sparkfleet."):
 """
 HASH = """
 import sys, pathlib
-from sparkfleet.weights.manifest import manifest_from_folder
-print(manifest_from_folder(pathlib.Path(sys.argv[1])).size)
+from sparkfleet.weights.manifest import build_folder_manifest
+print(build_folder_manifest(pathlib.Path(sys.argv[1])).size)
 """
 TASK = """
 import sys, runpy

@@ -188,8 +188,8 @@ def test_a_full_disk_costs_the_text_of_the_lock_and_not_the_lock(
         (errno.ENOSPC, "free space"),
         (errno.EDQUOT, "quota"),
         (errno.EROFS, "read-only"),
-        (errno.EACCES, f"{answers.user_name()} needs write permission"),
-        (errno.EPERM, f"{answers.user_name()} must own it"),
+        (errno.EACCES, f"{answers.find_current_user()} needs write permission"),
+        (errno.EPERM, f"{answers.find_current_user()} must own it"),
         (errno.ENAMETOOLONG, "shorter cluster_name"),
         (errno.EIO, "dmesg"),
         (errno.ENOLCK, "set cluster_dir"),
@@ -269,7 +269,7 @@ def test_a_folder_of_another_user_is_refused(tmp_path: Path, given: str) -> None
     (tmp_path / CLUSTER).mkdir()
     os.chown(tmp_path / given, 12345, 12345)
     answer = _hold(tmp_path)
-    assert f"belongs to user 12345, not to {answers.user_name()}" in answer["error"]
+    assert f"belongs to user 12345, not to {answers.find_current_user()}" in answer["error"]
     with pytest.raises(CommandError, match="belongs to user 12345"):
         _ask(tmp_path, "processes", "write", contents={"nccl.env": "x"})
 

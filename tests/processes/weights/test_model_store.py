@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.weights import layout, model_store
-from sparkfleet.weights.manifest import manifest_from_folder
+from sparkfleet.weights.manifest import build_folder_manifest
 from sparkfleet.weights.model_store import StoredModel
 from tests.weights import COMMIT, Sparks, files, one, shard, write
 
@@ -35,7 +35,7 @@ def test_a_model_without_a_config_is_listed_and_removed(
     tmp_path: Path, content: dict[str, bytes], name: str
 ) -> None:
     source, spark = write(tmp_path / "m", content), one(tmp_path / "hosts")
-    manifest = replace(manifest_from_folder(source), name=name)
+    manifest = replace(build_folder_manifest(source), name=name)
     spark.stage(manifest, source)
     assert {one.name: one.staged for one in listed(spark).values()} == {name: True}
     assert prune(spark, name).left == ()
@@ -64,14 +64,14 @@ def test_a_served_model_is_recognized_by_its_folder(
 def test_models_of_two_owners_with_one_name_are_distinguished(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     for name in ("nvidia/gemma", "google/gemma"):
-        spark.stage(replace(manifest_from_folder(source), name=name), source)
+        spark.stage(replace(build_folder_manifest(source), name=name), source)
     assert prune(spark, "nvidia/gemma").left == ()
     assert list(listed(spark)) == ["google/gemma"]
 
 
 def test_an_unfinished_download_is_removed_with_its_model(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
-    spark.stage(replace(manifest_from_folder(source), name="org/gemma", commit=COMMIT), source)
+    spark.stage(replace(build_folder_manifest(source), name="org/gemma", commit=COMMIT), source)
     blobs = spark.root("spark-01") / "hub/models--org--gemma/blobs"
     write(blobs, {"0a.incomplete": b"x", "other": b"x"})
     assert prune(spark, "org/gemma").left == ("hub/models--org--gemma/blobs/other",)
@@ -84,7 +84,7 @@ def test_the_records_of_the_clients_are_removed_with_their_commit(
 ) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
     manifest = replace(
-        manifest_from_folder(source), name="org/gemma", commit=COMMIT, revision=revision
+        build_folder_manifest(source), name="org/gemma", commit=COMMIT, revision=revision
     )
     spark.stage(manifest, source)
     home = spark.root("spark-01") / "hub/models--org--gemma"
@@ -95,14 +95,14 @@ def test_the_records_of_the_clients_are_removed_with_their_commit(
 
 def test_a_revision_that_another_user_downloaded_is_not_touched(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
-    manifest, other = manifest_from_folder(source), "0" * 40
+    manifest, other = build_folder_manifest(source), "0" * 40
     theirs = replace(manifest, name="org/gemma", commit=other, files=manifest.files[1:])
     for place in layout.list_file_locations(theirs):
         path, blob = (spark.root("spark-01") / name for name in (place.path, place.blob))
         write(blob.parent, {blob.name: (source / place.file.path).read_bytes()})
         path.parent.mkdir(parents=True, exist_ok=True)
         path.symlink_to(os.path.relpath(blob, path.parent))
-    home = spark.root("spark-01") / layout.model_folder(theirs)
+    home = spark.root("spark-01") / layout.locate_model_folder(theirs)
     write(home, {"refs/main": other.encode(), f"trees/{other}.json": b"[]"})
     before = {path for path in home.rglob("*") if not path.is_dir()}
     spark.stage(replace(manifest, name="org/gemma", commit=COMMIT, revision=COMMIT), source)
@@ -114,7 +114,7 @@ def test_a_revision_that_another_user_downloaded_is_not_touched(tmp_path: Path) 
 
 def test_a_hash_of_another_kind_does_not_remove_staged_files(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
-    manifest = manifest_from_folder(source)
+    manifest = build_folder_manifest(source)
     spark.stage(manifest, source)
     of_git = tuple(replace(file, sha256=None, git_sha1="0" * 40) for file in manifest.files)
     other = replace(manifest, name="org/other", commit=COMMIT, files=of_git)
@@ -124,7 +124,7 @@ def test_a_hash_of_another_kind_does_not_remove_staged_files(tmp_path: Path) -> 
 
 def test_a_model_that_is_staged_again_by_its_own_folder_is_linked_once(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
-    manifest, root = manifest_from_folder(source), spark.root("spark-01")
+    manifest, root = build_folder_manifest(source), spark.root("spark-01")
     write(root / "kept/gemma", files(1000))
     (root / "m").symlink_to(root / "kept/gemma")
     found = spark.verify(manifest)["spark-01"]
@@ -136,9 +136,9 @@ def test_a_model_that_is_staged_again_by_its_own_folder_is_linked_once(tmp_path:
 
 def test_a_link_to_a_complete_file_is_repaired_without_sending(tmp_path: Path) -> None:
     source, spark = write(tmp_path / "m", files(1000)), one(tmp_path / "hosts")
-    manifest = replace(manifest_from_folder(source), name="org/gemma", commit=COMMIT)
+    manifest = replace(build_folder_manifest(source), name="org/gemma", commit=COMMIT)
     spark.stage(manifest, source)
-    path = spark.root("spark-01") / layout.served_folder(manifest) / "config.json"
+    path = spark.root("spark-01") / layout.locate_served_folder(manifest) / "config.json"
     target = path.resolve()
     path.unlink()
     path.symlink_to(target)
@@ -151,7 +151,7 @@ def test_a_link_to_a_complete_file_is_repaired_without_sending(tmp_path: Path) -
 def test_a_full_check_does_not_confuse_files_of_one_size(tmp_path: Path) -> None:
     shards = {f"model-{n}-of-9.safetensors": shard(1000, n) for n in range(9)}
     source, spark = write(tmp_path / "m", shards), one(tmp_path / "hosts")
-    manifest, old = manifest_from_folder(source), write(spark.root("spark-01") / "old", shards)
+    manifest, old = build_folder_manifest(source), write(spark.root("spark-01") / "old", shards)
     for path in old.iterdir():
         path.write_bytes(path.read_bytes()[:-1] + b"x")
     assert spark.inspect(manifest, full=True)["spark-01"].hashed < 4 * manifest.size

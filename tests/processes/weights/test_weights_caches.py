@@ -121,7 +121,7 @@ def test_a_cache_that_is_the_weights_folder_under_another_name_is_not_searched(
     spark.stage(manifest)
     shutil.rmtree(tmp_path / "home" / ".cache/huggingface")
     (tmp_path / "home" / ".cache/huggingface").symlink_to(spark.root("spark-01"))
-    (spark.root("spark-01") / layout.served_folder(manifest) / "config.json").unlink()
+    (spark.root("spark-01") / layout.locate_served_folder(manifest) / "config.json").unlink()
     plan = spark.plan(manifest)["spark-01"]
     assert (plan.size, [it.have for it in plan.adopt]) == (0, [plan.adopt[0].location.blob])
 

@@ -284,7 +284,7 @@ def test_the_real_client_finds_staged_files_without_the_network(
     spark.stage(manifest, source(manifest))
     root = spark.root("spark-01")
     found = client("http://127.0.0.1:9", "cache_dir", str(root / "hub"), HF_HUB_OFFLINE="1")
-    assert found == str(root / layout.served_folder(manifest))
+    assert found == str(root / layout.locate_served_folder(manifest))
 
 
 @pytest.mark.parametrize("place", [("cache_dir", "hub"), ("local_dir", "gemma4")])

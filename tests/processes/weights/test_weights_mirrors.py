@@ -16,7 +16,7 @@ from huggingface_hub import constants, errors
 from sparkfleet.errors import CommandError
 from sparkfleet.weights import hub
 from sparkfleet.weights.hub import HubError
-from sparkfleet.weights.manifest import user_cache_folder
+from sparkfleet.weights.manifest import locate_user_cache
 from sparkfleet.weights.transfer.sources import HubSource
 from tests.doubles.hub_server import READER, HubServer, Trouble
 from tests.weights import files, one
@@ -164,7 +164,7 @@ def test_a_server_that_is_not_a_hub_is_reported(
 def test_a_mirror_that_lists_no_sizes_is_asked_for_each_file(server: HubServer) -> None:
     whole = hub.resolve_manifest(NAME)
     server.sizes = False
-    (user_cache_folder() / "manifests").rename(user_cache_folder() / "before")
+    (locate_user_cache() / "manifests").rename(locate_user_cache() / "before")
     assert hub.resolve_manifest(NAME) == whole
 
 
@@ -190,7 +190,7 @@ def test_a_mirror_without_head_is_used(server: HubServer, tmp_path: Path) -> Non
 
 def test_a_kept_manifest_that_a_power_cut_emptied_is_asked_for_again(server: HubServer) -> None:
     manifest = hub.resolve_manifest(NAME)
-    for path in user_cache_folder().rglob("*"):
+    for path in locate_user_cache().rglob("*"):
         if path.is_file():
             path.write_text("")
     assert hub.resolve_manifest(NAME, str(manifest.commit)).files == manifest.files

@@ -15,7 +15,7 @@ from filelock import FileLock
 from sparkfleet.errors import CommandError, GateError
 from sparkfleet.model import Severity
 from sparkfleet.weights import layout
-from sparkfleet.weights.manifest import Manifest, manifest_from_file, manifest_from_folder
+from sparkfleet.weights.manifest import Manifest, build_file_manifest, build_folder_manifest
 from sparkfleet.weights.transfer import stage
 from sparkfleet.weights.transfer.stage import Strategy
 from tests.variations import keep_some
@@ -36,7 +36,7 @@ class Scene:
 
     @property
     def folder(self) -> Path:
-        return self.spark.root("spark-01") / layout.served_folder(self.manifest)
+        return self.spark.root("spark-01") / layout.locate_served_folder(self.manifest)
 
     @property
     def second(self) -> Path:
@@ -235,7 +235,7 @@ def test_another_revision_is_named_and_only_the_difference_is_sent(tmp_path: Pat
     spark = one(tmp_path / "hosts")
     spark.stage(old, source)
     write(source, {"config.json": b'{"architectures": ["Other"]}'})
-    new = replace(manifest_from_folder(source), name="org/gemma", commit=COMMIT)
+    new = replace(build_folder_manifest(source), name="org/gemma", commit=COMMIT)
     verdicts = spark.verify(new)["spark-01"]
     assert ("0" * 40) in next(v.seen for v in verdicts if v.check == "weights.revision")
     assert spark.stage(new, source).landed["spark-01"].bytes == len(b'{"architectures": ["Other"]}')
@@ -245,7 +245,7 @@ def test_another_revision_is_named_and_only_the_difference_is_sent(tmp_path: Pat
 
 def test_a_loose_file_is_directly_in_the_weights_folder(tmp_path: Path) -> None:
     plugin = write(tmp_path, {"gemma4_patched.py": b"pass\n"}) / "gemma4_patched.py"
-    spark, manifest = one(tmp_path / "hosts"), manifest_from_file(plugin)
+    spark, manifest = one(tmp_path / "hosts"), build_file_manifest(plugin)
     spark.stage(manifest, tmp_path)
     assert (spark.root("spark-01") / "gemma4_patched.py").read_bytes() == b"pass\n"
     assert spark.complete(manifest)

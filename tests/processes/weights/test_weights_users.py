@@ -90,7 +90,7 @@ def test_an_unreadable_folder_of_a_container_is_named(
     staged, manifest = spark
     root = staged.root("spark-01")
     give(root)
-    folder = root / layout.model_folder(manifest) / closed
+    folder = root / layout.locate_model_folder(manifest) / closed
     os.chown(folder, 0, 0)
     folder.chmod(0o700)
     found = stage.verify_weights(bob(), manifest, str(root))

@@ -6,7 +6,7 @@ import pytest
 
 from sparkfleet.fit.interval import UnknownFigureError
 from sparkfleet.fit.kv_blocks import build_block_pool
-from sparkfleet.fit.kv_cache import element_bytes, list_layer_caches, sum_cache_bytes
+from sparkfleet.fit.kv_cache import count_element_bytes, list_layer_caches, sum_cache_bytes
 from tests.models import DENSE, FIVE_TO_ONE, GIB, made, shape
 
 
@@ -94,13 +94,13 @@ def test_what_is_missing_is_said_and_never_taken_as_zero(
 
 
 def test_the_checkpoint_can_ask_for_an_fp8_cache() -> None:
-    assert element_bytes(shape("gemma-4-31b-it-nvfp4"), "auto") == 1
-    assert element_bytes(shape("gemma-4-31b-it"), "auto") == 2
+    assert count_element_bytes(shape("gemma-4-31b-it-nvfp4"), "auto") == 1
+    assert count_element_bytes(shape("gemma-4-31b-it"), "auto") == 2
 
 
 def test_an_unknown_cache_dtype_is_refused() -> None:
     with pytest.raises(UnknownFigureError, match="fp3"):
-        element_bytes(made(), "fp3")
+        count_element_bytes(made(), "fp3")
 
 
 def test_tokens_of_the_26b_are_those_of_its_log() -> None:

@@ -132,13 +132,13 @@ def test_the_rule_is_that_of_the_filesystem(name: str) -> None:
 @given(HOSTILE)
 def test_a_cluster_is_one_plain_component(name: str) -> None:
     if safe_paths.is_cluster(name):
-        assert paths.cluster_folder("/srv", name).parent == Path("/srv")
+        assert paths.locate_cluster_folder("/srv", name).parent == Path("/srv")
         assert safe_paths.is_name(name)
         assert name.isascii()
         assert not name.startswith((".", "-"))
     else:
         with pytest.raises(RefusedError, match="not a valid cluster name"):
-            paths.cluster_folder("/srv", name)
+            paths.locate_cluster_folder("/srv", name)
 
 
 @ONCE
@@ -188,9 +188,9 @@ def test_a_file_to_read_may_stand_in_a_cache_elsewhere(root: Path) -> None:
 
 
 def test_what_is_shown_is_short_and_plain() -> None:
-    assert paths.shortened("../../x") == "'../../x'"
-    assert len(paths.shortened("x" * 1000)) == paths.SHOWN
-    assert "\x1b" not in paths.shortened("\x1b[2J")
+    assert paths.shorten_value("../../x") == "'../../x'"
+    assert len(paths.shorten_value("x" * 1000)) == paths.SHOWN
+    assert "\x1b" not in paths.shorten_value("\x1b[2J")
 
 
 @pytest.mark.parametrize("look", [is_existing_file, is_existing_folder])

@@ -187,7 +187,7 @@ def test_the_model_needs_the_engine(cache: Path, monkeypatch: pytest.MonkeyPatch
 def test_the_shipped_inventory_is_what_up_writes_for_a_pair() -> None:
     text = (ROOT / "inventories/lab.yml").read_text()
     assert text == inventory.format_lab_inventory(
-        plan_fleet(2), CPU.venv_path(), model.model_path()
+        plan_fleet(2), CPU.venv_path(), model.locate_lab_model()
     )
     sparks = yaml.safe_load(text)["sparks"]
     assert sparks["hosts"]["spark-02"]["link_interfaces"] == ["enp1s0f0np0", "enP2p1s0f0np0"]

@@ -9,15 +9,15 @@ import pytest
 from sparkfleet.lab.host.hardware import (
     EMPTY_GID,
     FUNCTIONS,
+    build_gid_table,
+    compute_ipv4_gid,
+    compute_link_local_gid,
     format_node_guid,
-    gid_slots,
-    gid_table,
-    ipv4_gid,
-    link_local_gid,
+    update_gid_slots,
 )
 from sparkfleet.lab.host.network import build_host_commands as host_lines
 from sparkfleet.lab.host.network import build_switch_commands
-from sparkfleet.lab.host.sysfs import build_sysfs, port_files
+from sparkfleet.lab.host.sysfs import build_port_files, build_sysfs
 from sparkfleet.lab.plan import plan_fleet
 
 OUTPUTS = Path(__file__).parents[2] / "outputs"
@@ -33,7 +33,7 @@ def test_the_four_functions_are_those_of_the_recorded_tools() -> None:
 def test_a_gid_of_the_mac_address_is_its_eui_64() -> None:
     recorded = (OUTPUTS / "ip-br-addr.one-rail-linklocal-only.txt").read_text()
     assert "fe80::5ea2:e1ff:fef4:13/64" in recorded
-    assert link_local_gid(MAC) == "fe80:0000:0000:0000:5ea2:e1ff:fef4:0013"
+    assert compute_link_local_gid(MAC) == "fe80:0000:0000:0000:5ea2:e1ff:fef4:0013"
 
 
 def test_a_node_guid_holds_the_mac_address() -> None:
@@ -42,19 +42,24 @@ def test_a_node_guid_holds_the_mac_address() -> None:
 
 def test_an_ipv4_gid_is_the_mapped_address() -> None:
     recorded = (OUTPUTS / "show_gids.good-f0-index3-both-rails-same-subnet.txt").read_text()
-    assert f"{ipv4_gid('192.168.100.10')} 192.168.100.10" in recorded
+    assert f"{compute_ipv4_gid('192.168.100.10')} 192.168.100.10" in recorded
 
 
 def test_each_gid_is_there_twice_v1_first_and_ipv4_from_index_2() -> None:
-    table = gid_table(MAC, ("10.78.1.1",))
-    own = link_local_gid(MAC)
-    mapped = ipv4_gid("10.78.1.1")
+    table = build_gid_table(MAC, ("10.78.1.1",))
+    own = compute_link_local_gid(MAC)
+    mapped = compute_ipv4_gid("10.78.1.1")
     assert table == (own, own, mapped, mapped, *[EMPTY_GID] * 12)
 
 
 def test_a_moved_table_has_its_roce_v2_gid_at_index_5() -> None:
-    table = gid_table(MAC, ("10.78.1.1",), first=4)
-    assert table[2:6] == (EMPTY_GID, EMPTY_GID, ipv4_gid("10.78.1.1"), ipv4_gid("10.78.1.1"))
+    table = build_gid_table(MAC, ("10.78.1.1",), first=4)
+    assert table[2:6] == (
+        EMPTY_GID,
+        EMPTY_GID,
+        compute_ipv4_gid("10.78.1.1"),
+        compute_ipv4_gid("10.78.1.1"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,12 +75,12 @@ def test_a_moved_table_has_its_roce_v2_gid_at_index_5() -> None:
 def test_an_address_keeps_its_index_and_a_new_one_takes_the_first_hole(
     before: tuple[str | None, ...], now: tuple[str, ...], after: tuple[str | None, ...]
 ) -> None:
-    assert gid_slots(before, now) == after
+    assert update_gid_slots(before, now) == after
 
 
 def test_a_dark_port_reads_as_recorded() -> None:
     port = plan_fleet(1).hosts[0].ports[0]
-    files = port_files(port, carrier=False, slots=())
+    files = build_port_files(port, carrier=False, slots=())
     said = (files["state"], files["phys_state"], files["rate"])
     assert said == ("1: DOWN", "3: Disabled", "40 Gb/sec (4X QDR)")
     assert files["gid_attrs/types/1"] == "RoCE v2"
@@ -87,7 +92,7 @@ def test_the_tree_of_a_host_follows_its_plan() -> None:
     tree = build_sysfs(fleet.hosts[1])
     port = "devices/pci0000:00/0000:00:00.0/0000:01:00.0/infiniband/rocep1s0f0/ports/1"
     assert tree.files[f"{port}/state"] == "4: ACTIVE\n"
-    assert tree.files[f"{port}/gids/3"] == f"{ipv4_gid('10.78.1.2')}\n"
+    assert tree.files[f"{port}/gids/3"] == f"{compute_ipv4_gid('10.78.1.2')}\n"
     assert tree.files[f"{port}/gid_attrs/ndevs/3"] == "enp1s0f0np0\n"
     assert tree.files["devices/virtual/net/enp1s0f1np1/speed"] == "-1\n"
     images = {text for path, text in tree.files.items() if path.endswith("sys_image_guid")}

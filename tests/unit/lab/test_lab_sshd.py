@@ -18,7 +18,7 @@ LOADER = (
 @pytest.fixture
 def console(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the file of the host's console."""
-    monkeypatch.setattr(requirements, "layer_path", lambda host: tmp_path / host)
+    monkeypatch.setattr(requirements, "locate_layers", lambda host: tmp_path / host)
     (tmp_path / "spark-01").mkdir()
     return tmp_path / "spark-01/console.log"
 

@@ -13,7 +13,7 @@ import pytest
 
 from sparkfleet.lab.host.build import find_caller_ids
 from sparkfleet.onhost.deployment import events, health, lock, log, start_watch
-from sparkfleet.onhost.shared.paths import cluster_folder
+from sparkfleet.onhost.shared.paths import locate_cluster_folder
 from sparkfleet.onhost.shared.reading import read_optional_text
 from tests.bounded import call_bounded
 
@@ -63,7 +63,7 @@ def test_a_record_that_is_not_a_file_counts_as_none(
 def test_a_link_in_the_place_of_the_lock_is_not_written_through(name: str, tmp_path: Path) -> None:
     keys = tmp_path / "authorized_keys"
     keys.write_text("mine")
-    folder = cluster_folder(str(tmp_path), "default")
+    folder = locate_cluster_folder(str(tmp_path), "default")
     folder.mkdir(parents=True, mode=0o700)
     (folder / name).symlink_to(keys)
     holder = {**dict.fromkeys(lock.RUN, "x"), "host": "h"}

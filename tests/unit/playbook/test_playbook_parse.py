@@ -10,7 +10,7 @@ import pytest
 
 from sparkfleet.errors import PlaybookError, Problem
 from sparkfleet.playbook.parse import MOST_TASKS, load_playbook
-from sparkfleet.playbook.syntax import Block, Play, Task, every_task, strip_positions
+from sparkfleet.playbook.syntax import Block, Play, Task, iterate_tasks, strip_positions
 from sparkfleet.yaml.positions import MOST_PROBLEMS
 
 SHIPPED = Path(__file__).parents[3] / "playbooks"
@@ -109,7 +109,7 @@ def test_tasks_take_over_conditions_tags_and_become_from_around(tmp_path: Path) 
         "      always:\n"
         "        - debug: {msg: x}\n",
     )
-    one, two, three = every_task(play.tasks)
+    one, two, three = iterate_tasks(play.tasks)
     assert [condition.text for condition in one.when] == ["a", "b", "c"]
     assert one.tags == {"play", "outer", "inner"}
     assert [strip_positions(task.args).get("become") for task in (one, two, three)] == [
@@ -143,10 +143,12 @@ def test_cluster_up_stands_for_the_tasks_of_the_shipped_playbook(tmp_path: Path)
     (shipped,) = load_playbook(SHIPPED / "cluster-up.yml")
     (block,) = _play(tmp_path, _tasks("- cluster_up:\n  when: x\n  tags: up\n")).tasks
     assert isinstance(block, Block)
-    assert [task.action for task in every_task(block.block)] == [
-        task.action for task in every_task(shipped.tasks)
+    assert [task.action for task in iterate_tasks(block.block)] == [
+        task.action for task in iterate_tasks(shipped.tasks)
     ]
-    for task, original in zip(every_task(block.block), every_task(shipped.tasks), strict=True):
+    for task, original in zip(
+        iterate_tasks(block.block), iterate_tasks(shipped.tasks), strict=True
+    ):
         assert [one.text for one in task.when] == ["x", *(one.text for one in original.when)]
         assert task.tags == {"up"}
 
@@ -157,7 +159,7 @@ def test_a_project_has_its_own_cluster_up(tmp_path: Path, monkeypatch: pytest.Mo
     own = tmp_path / "playbooks" / "cluster-up.yml"
     own.write_text(_tasks("- debug: {msg: mine}"))
     (block,) = _play(tmp_path, _tasks("- cluster_up:")).tasks
-    assert [task.action for task in every_task([block])] == ["debug"]
+    assert [task.action for task in iterate_tasks([block])] == ["debug"]
     own.write_text(_tasks("- cluster_up:"))
     assert "includes itself" in str(_fails(tmp_path, _tasks("- cluster_up:")))
 

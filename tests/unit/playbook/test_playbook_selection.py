@@ -9,7 +9,7 @@ import pytest
 from sparkfleet.errors import UsageError
 from sparkfleet.playbook.parse import load_playbook
 from sparkfleet.playbook.selection import Selection, select_tasks
-from sparkfleet.playbook.syntax import Play, every_task
+from sparkfleet.playbook.syntax import Play, iterate_tasks
 
 BOOK = """
 - name: first
@@ -48,7 +48,7 @@ def _names(plays: tuple[Play, ...], **asked: object) -> str:
         for name, value in asked.items()
     }
     chosen = select_tasks(plays, Selection(**words))  # type: ignore[arg-type]  # text by name
-    return " ".join(task.name for play in chosen for task in every_task(play.tasks))
+    return " ".join(task.name for play in chosen for task in iterate_tasks(play.tasks))
 
 
 @pytest.mark.parametrize(

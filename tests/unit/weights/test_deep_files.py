@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparkfleet.errors import InputError
 from sparkfleet.fit.config import parse_model_config
 from sparkfleet.onhost.shared.weights.model_shape import read_shape
-from sparkfleet.onhost.shared.weights.safetensors import header_problem, index_problem
+from sparkfleet.onhost.shared.weights.safetensors import find_header_problem, find_index_problem
 from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.mutations import NUMBERS, create_chance, dump_tree, mutate_tree
 
@@ -29,7 +29,7 @@ def _write(folder: Path) -> Path:
 
 def test_a_header_that_nests_without_end_is_damaged(tmp_path: Path) -> None:
     path = _write(tmp_path)
-    assert header_problem(path, path.stat().st_size)
+    assert find_header_problem(path, path.stat().st_size)
 
 
 def test_a_folder_whose_header_nests_without_end_has_no_tensors(tmp_path: Path) -> None:
@@ -61,8 +61,8 @@ def test_any_header_has_a_verdict(
     path.write_bytes(max(len(header) + shift, 0).to_bytes(8, "little") + header)
     index.write_bytes(header)
     with limit_cpu_time():
-        assert isinstance(header_problem(path, path.stat().st_size), str | None)
-        assert isinstance(index_problem(index, nested=False), str | None)
+        assert isinstance(find_header_problem(path, path.stat().st_size), str | None)
+        assert isinstance(find_index_problem(index, nested=False), str | None)
         assert isinstance(read_shape(folder)["tensors"], list)
 
 
@@ -93,12 +93,12 @@ def test_a_changed_header_has_a_verdict(
     path.write_bytes(size.to_bytes(8, "little") + header + b"x" * chance.choice((0, 15, 16, 17)))
     index.write_bytes(dump_tree(chance, mutate_tree(chance, INDEX, [HEADER])))
     with limit_cpu_time():
-        assert isinstance(header_problem(path, path.stat().st_size), str | None)
-        assert isinstance(index_problem(index, nested=chance.random() < 1 / 2), str | None)
+        assert isinstance(find_header_problem(path, path.stat().st_size), str | None)
+        assert isinstance(find_index_problem(index, nested=chance.random() < 1 / 2), str | None)
         assert isinstance(read_shape(folder)["tensors"], list)
 
 
 def test_an_index_whose_file_names_are_too_long_is_damaged(tmp_path: Path) -> None:
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {"a": "x" * 5000}}))
-    assert index_problem(index, nested=False) == "no weight_map"
+    assert find_index_problem(index, nested=False) == "no weight_map"

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from sparkfleet.safe_paths import is_below
 from sparkfleet.weights import hub, layout
 from sparkfleet.weights.hub import HubError
-from sparkfleet.weights.manifest import Manifest, dump_manifest, parse_manifest, user_cache_folder
+from sparkfleet.weights.manifest import Manifest, dump_manifest, locate_user_cache, parse_manifest
 from tests.budget import limit_cpu_time, scale_examples
 from tests.doubles.hub_server import HubFile, HubServer
 from tests.weights import COMMIT, files, shard
@@ -91,7 +91,7 @@ def test_a_commit_is_40_hex_digits(server: HubServer, commit: str) -> None:
     with pytest.raises(HubError, match=r"unexpected commit id|no commit or file list") as caught:
         hub.resolve_manifest(NAME)
     assert caught.value.hint
-    assert not (user_cache_folder() / "manifests").exists()
+    assert not (locate_user_cache() / "manifests").exists()
 
 
 @pytest.mark.parametrize("etag", ["../../../x", "0" * 63, "0" * 40, "A" * 64])
@@ -140,12 +140,12 @@ def test_a_revision_stays_below_refs(server: HubServer, revision: str) -> None:
 def test_a_revision_may_have_slashes(server: HubServer) -> None:
     server.branches.append("refs/pr/1")
     manifest = hub.resolve_manifest(NAME, "refs/pr/1")
-    assert layout.ref_path(manifest) == "hub/models--org--model/refs/refs/pr/1"
+    assert layout.locate_ref(manifest) == "hub/models--org--model/refs/refs/pr/1"
 
 
 def test_a_cached_manifest_is_checked_as_strictly(server: HubServer) -> None:
     good = hub.resolve_manifest(NAME)
-    (kept,) = (user_cache_folder() / "manifests").rglob("main")
+    (kept,) = (locate_user_cache() / "manifests").rglob("main")
     kept.write_text(dump_manifest(good).replace(str(good.commit), "../../../../.ssh"))
     with pytest.raises(ValueError, match="unexpected commit id"):
         parse_manifest(kept.read_text())
@@ -191,7 +191,7 @@ def test_no_answer_leads_to_another_place(
         asked = [unquote(urlsplit(request.split(" ")[-1]).path) for request in server.requests]
         below = f"/resolve/{server.repositories[NAME].commit}/"
         assert not [path for path in asked if "/resolve/" in path and below not in path]
-    home = layout.model_folder(manifest)
+    home = layout.locate_model_folder(manifest)
     for place in layout.list_file_locations(manifest):
         assert is_below(place.path)
         assert is_below(place.blob)

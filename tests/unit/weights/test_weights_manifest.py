@@ -13,9 +13,9 @@ from sparkfleet.errors import InputError
 from sparkfleet.weights import layout
 from sparkfleet.weights.manifest import (
     Manifest,
+    build_file_manifest,
+    build_folder_manifest,
     dump_manifest,
-    manifest_from_file,
-    manifest_from_folder,
     parse_manifest,
 )
 from tests.weights import COMMIT, files, write
@@ -25,7 +25,7 @@ pytestmark = pytest.mark.usefixtures("isolated")
 
 def test_a_folder_gives_every_file_with_its_size_and_hash(tmp_path: Path) -> None:
     content = files()
-    manifest = manifest_from_folder(write(tmp_path / "model", content))
+    manifest = build_folder_manifest(write(tmp_path / "model", content))
     found = {file.path: (file.size, file.sha256) for file in manifest.files}
     assert found == {
         name: (len(body), hashlib.sha256(body).hexdigest()) for name, body in content.items()
@@ -34,19 +34,19 @@ def test_a_folder_gives_every_file_with_its_size_and_hash(tmp_path: Path) -> Non
 
 def test_a_second_manifest_of_the_same_folder_reads_no_file(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", {"config.json": b"{}", "weights.bin": b"same size one"})
-    first = manifest_from_folder(folder)
+    first = build_folder_manifest(folder)
     found = (folder / "weights.bin").stat()
     with (folder / "weights.bin").open("r+b") as file:
         file.write(b"other bytes!!")
     os.utime(folder / "weights.bin", ns=(found.st_atime_ns, found.st_mtime_ns))
-    assert manifest_from_folder(folder) == first
+    assert build_folder_manifest(folder) == first
 
 
 def test_a_file_that_changed_is_hashed_again(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", {"config.json": b"{}"})
-    first = manifest_from_folder(folder)
+    first = build_folder_manifest(folder)
     os.utime(write(folder, {"config.json": b"[]"}) / "config.json", ns=(1, 1))
-    assert manifest_from_folder(folder) != first
+    assert build_folder_manifest(folder) != first
 
 
 def test_links_of_a_hub_cache_count_as_the_files_they_lead_to(tmp_path: Path) -> None:
@@ -54,14 +54,14 @@ def test_links_of_a_hub_cache_count_as_the_files_they_lead_to(tmp_path: Path) ->
     snapshot = write(tmp_path / "snapshot", {})
     snapshot.mkdir()
     (snapshot / "config.json").symlink_to("../blobs/abc")
-    assert [(file.path, file.size) for file in manifest_from_folder(snapshot).files] == [
+    assert [(file.path, file.size) for file in build_folder_manifest(snapshot).files] == [
         ("config.json", 2)
     ]
 
 
 def test_records_of_a_download_to_a_folder_are_not_part_of_the_model(tmp_path: Path) -> None:
     content = {"config.json": b"{}", ".cache/huggingface/download/config.json.metadata": b"x"}
-    assert [file.path for file in manifest_from_folder(write(tmp_path, content)).files] == [
+    assert [file.path for file in build_folder_manifest(write(tmp_path, content)).files] == [
         "config.json"
     ]
 
@@ -81,31 +81,31 @@ def test_a_broken_source_is_refused_by_the_file_that_is_wrong(
     del content[name]
     folder = write(tmp_path / "model", content if body is None else {**content, name: body})
     with pytest.raises(InputError, match=problem):
-        manifest_from_folder(folder)
+        build_folder_manifest(folder)
 
 
 def test_an_empty_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="holds no files"):
-        manifest_from_folder(tmp_path)
+        build_folder_manifest(tmp_path)
 
 
 def test_progress_ends_at_the_size_of_the_model(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", files())
     result: list[tuple[int, int]] = []
-    size = manifest_from_folder(folder, lambda done, size: result.append((done, size))).size
+    size = build_folder_manifest(folder, lambda done, size: result.append((done, size))).size
     assert result[-1] == (size, size)
 
 
 def test_without_hashing_there_is_no_progress(tmp_path: Path) -> None:
     folder = write(tmp_path / "model", files())
-    manifest_from_folder(folder)
+    build_folder_manifest(folder)
     result: list[tuple[int, int]] = []
-    manifest_from_folder(folder, lambda done, size: result.append((done, size)))
+    build_folder_manifest(folder, lambda done, size: result.append((done, size)))
     assert result == []
 
 
 def test_a_manifest_comes_back_from_its_text(tmp_path: Path) -> None:
-    manifest = replace(manifest_from_folder(write(tmp_path, files())), commit=COMMIT)
+    manifest = replace(build_folder_manifest(write(tmp_path, files())), commit=COMMIT)
     assert parse_manifest(dump_manifest(manifest)) == manifest
 
 
@@ -117,7 +117,7 @@ def test_other_text_is_refused_as_a_manifest(text: str) -> None:
 
 def test_a_hub_model_has_the_classic_layout(tmp_path: Path) -> None:
     manifest = replace(
-        manifest_from_folder(write(tmp_path, files())), name="org/gemma", commit=COMMIT
+        build_folder_manifest(write(tmp_path, files())), name="org/gemma", commit=COMMIT
     )
     place = next(
         p for p in layout.list_file_locations(manifest) if p.file.path == "assistant/config.json"
@@ -132,17 +132,17 @@ def test_a_bundle_has_a_folder_and_a_loose_file_has_none(
     tmp_path: Path,
 ) -> None:
     folder = write(tmp_path / "gemma4-coder", {"config.json": b"{}"})
-    assert [place.path for place in layout.list_file_locations(manifest_from_folder(folder))] == [
+    assert [place.path for place in layout.list_file_locations(build_folder_manifest(folder))] == [
         "gemma4-coder/config.json"
     ]
     plugin = (
         write(tmp_path, {"nano_v3_reasoning_parser.py": b"pass"}) / "nano_v3_reasoning_parser.py"
     )
-    assert [place.path for place in layout.list_file_locations(manifest_from_file(plugin))] == [
+    assert [place.path for place in layout.list_file_locations(build_file_manifest(plugin))] == [
         plugin.name
     ]
 
 
 def test_a_pinned_commit_needs_no_ref(tmp_path: Path) -> None:
     manifest = Manifest(name="org/gemma", files=(), commit=COMMIT, revision=COMMIT)
-    assert layout.ref_path(manifest) is None
+    assert layout.locate_ref(manifest) is None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparkfleet.errors import InputError
-from sparkfleet.weights.manifest import manifest_from_folder
+from sparkfleet.weights.manifest import build_folder_manifest
 from tests.weights import COMMIT, files, shard, write
 
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -29,7 +29,7 @@ BIN_INDEX = json.dumps(
 
 def refusal(folder: Path) -> InputError:
     with pytest.raises(InputError) as caught:
-        manifest_from_folder(folder)
+        build_folder_manifest(folder)
     assert caught.value.hint
     return caught.value
 
@@ -64,7 +64,7 @@ def test_a_folder_of_several_models_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_config_is_a_model_by_its_weights(tmp_path: Path) -> None:
     content = {"gemma-Q4_K_M.gguf": b"GGUF", "mmproj/config.json": b"{}"}
-    assert len(manifest_from_folder(write(tmp_path / "m", content)).files) == 2
+    assert len(build_folder_manifest(write(tmp_path / "m", content)).files) == 2
 
 
 def test_a_dangling_link_is_named(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_link_to_another_folder_is_followed(tmp_path: Path) -> None:
     write(tmp_path / "other", {"adapter_config.json": b"{}"})
     folder = write(tmp_path / "m", files(1000))
     (folder / "adapter").symlink_to(tmp_path / "other")
-    assert "adapter/adapter_config.json" in {x.path for x in manifest_from_folder(folder).files}
+    assert "adapter/adapter_config.json" in {x.path for x in build_folder_manifest(folder).files}
 
 
 def test_a_folder_that_cannot_be_read_is_named_and_not_left_out(
@@ -135,20 +135,20 @@ def test_an_index_that_names_no_shards_is_refused(tmp_path: Path, index: bytes) 
 def test_an_index_of_pickles_counts_where_there_are_no_safetensors(tmp_path: Path) -> None:
     pickles = {"pytorch_model.bin.index.json": BIN_INDEX, "pytorch_model-00001-of-00002.bin": b"x"}
     assert "1 of 2 shards absent" in str(refusal(write(tmp_path / "a", pickles)))
-    assert manifest_from_folder(write(tmp_path / "b", {**files(), **pickles})).files
+    assert build_folder_manifest(write(tmp_path / "b", {**files(), **pickles})).files
 
 
 def test_an_index_in_a_subfolder_without_its_shards_is_accepted(tmp_path: Path) -> None:
     index = json.dumps({"weight_map": {"a": "model--00001-of-00007.safetensors"}}).encode()
     folder = write(tmp_path / "m", {**files(), "original/model.safetensors.index.json": index})
-    assert manifest_from_folder(folder).files
+    assert build_folder_manifest(folder).files
 
 
 def test_a_cache_that_cannot_be_written_costs_only_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
-    assert manifest_from_folder(write(tmp_path / "m", files())).files
+    assert build_folder_manifest(write(tmp_path / "m", files())).files
 
 
 # tenstorrent/tt-inference-server#240: a folder of `hf download` that was broken off.
@@ -157,7 +157,7 @@ def test_a_file_that_hf_download_has_not_ended_is_named(tmp_path: Path) -> None:
     books = folder / ".cache/huggingface/download"
     ended = {"config.json.lock": b"", "config.json.metadata": b"x", "model.safetensors.lock": b""}
     write(books, {**ended, "E2zehc7=.fb140.incomplete": b"x"})
-    assert manifest_from_folder(folder).files
+    assert build_folder_manifest(folder).files
     write(books, {"tokenizer.json.lock": b"", "gone.txt.lock": b"", "gone.txt.metadata": b"x"})
     assert f"{folder}/tokenizer.json is not complete" in str(refusal(folder))
 
@@ -176,14 +176,14 @@ def test_shards_whose_names_count_them_must_be_complete(tmp_path: Path, name: st
     folder = write(tmp_path / "m", {"config.json": b"{}", **content})
     assert "has 2 of 3 files" in str(refusal(folder))
     write(folder, {name.format(3): shard(1000)})
-    assert manifest_from_folder(folder).files
+    assert build_folder_manifest(folder).files
 
 
 def test_an_index_names_the_shards_whatever_their_names_count(tmp_path: Path) -> None:
     name = "model-00001-of-00002.safetensors"
     index = json.dumps({"weight_map": {"w": name}}).encode()
     content = {name: shard(1000), "model.safetensors.index.json": index}
-    assert manifest_from_folder(write(tmp_path / "m", content)).files
+    assert build_folder_manifest(write(tmp_path / "m", content)).files
 
 
 # SceneWorks/SceneWorks#1333, unslothai/unsloth#8566: macOS puts them next to files on exFAT.
@@ -191,4 +191,4 @@ def test_files_that_macos_adds_on_foreign_disks_are_skipped(tmp_path: Path) -> N
     added = b"\x00\x05\x16\x07\x00\x02\x00\x00" + bytes(4088)
     names = ("._model-00001-of-00003.safetensors", "assistant/._config.json", ".DS_Store")
     folder = write(tmp_path / "m", {**files(1000), **dict.fromkeys(names, added)})
-    assert {file.path for file in manifest_from_folder(folder).files} == set(files())
+    assert {file.path for file in build_folder_manifest(folder).files} == set(files())

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sparkfleet.launch.watching.start_request import StartRequest, parse_start_request
 from sparkfleet.report import output_streams
-from sparkfleet.report.log import make_state_folder, state_folder
+from sparkfleet.report.log import locate_state_folder, make_state_folder
 
 
 def save_own_start(cluster: str, request: StartRequest) -> None:
@@ -31,4 +31,4 @@ def read_own_start(cluster: str) -> StartRequest | None:
 
 
 def _build_start_path(cluster: str) -> Path:
-    return state_folder() / "starts" / f"{cluster}.json"
+    return locate_state_folder() / "starts" / f"{cluster}.json"

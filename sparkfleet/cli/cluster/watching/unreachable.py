@@ -13,7 +13,7 @@ from typing import Any
 
 from sparkfleet.model import Cluster
 from sparkfleet.report import output_streams
-from sparkfleet.report.log import make_state_folder, state_folder
+from sparkfleet.report.log import locate_state_folder, make_state_folder
 from sparkfleet.values import parse_json
 
 UnreachableEntry = Mapping[str, str]  # address, since, command
@@ -77,4 +77,4 @@ def _write_unreachable(path: Path, entries: Mapping[str, UnreachableEntry]) -> N
 
 
 def _build_record_path(cluster: Cluster) -> Path:
-    return state_folder() / "unknown" / f"{cluster.name}.json"
+    return locate_state_folder() / "unknown" / f"{cluster.name}.json"

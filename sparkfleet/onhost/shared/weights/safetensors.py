@@ -9,7 +9,7 @@ LONGEST = 100_000_000  # bytes of a header; the format's own limit
 LONGEST_NAME = 255  # characters of a file's name
 
 
-def header_problem(path: Path, size: int) -> str | None:
+def find_header_problem(path: Path, size: int) -> str | None:
     """Return the problem of a safetensors header, which gives the length of the file."""
     with path.open("rb") as shard:
         length = int.from_bytes(shard.read(8), "little")
@@ -24,7 +24,7 @@ def header_problem(path: Path, size: int) -> str | None:
     return None if whole == size else f"{size} bytes where the header says {whole}"
 
 
-def index_problem(path: Path, *, nested: bool) -> str | None:
+def find_index_problem(path: Path, *, nested: bool) -> str | None:
     """Return which shards of a ``model.safetensors.index.json`` are missing next to it.
 
     One of pickles counts only without safetensors, which vLLM prefers; one of a `nested` folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sparkfleet.vllm.options import identify_option, list_covered
+from sparkfleet.vllm.options import identify_option, list_covered_options
 
 OF_OPTIONS = ("vllm_args", "why")  # mappings whose keys name options, in any spelling
 
@@ -19,7 +19,7 @@ def match_keys(name: str, below: Mapping[Any, Any], above: Mapping[Any, Any]) ->
     """
     if name not in OF_OPTIONS:
         return {key: key for key in below if key in above}
-    keys = {option: key for key in above for option in list_covered(str(key), above[key])}
+    keys = {option: key for key in above for option in list_covered_options(str(key), above[key])}
     keys |= {identify_option(str(key), value): key for key, value in above.items()}
     matches = {}
     for key, value in below.items():

@@ -229,7 +229,7 @@ def identify_option(written: str, value: Any) -> tuple[str, ...]:
     return (option.plain_name, *option.path)
 
 
-def list_covered(written: str, value: Any) -> list[tuple[str, ...]]:
+def list_covered_options(written: str, value: Any) -> list[tuple[str, ...]]:
     """Return the options that one of a nearer layer replaces, as `identify_option` has them.
 
     A null for -O is one for each of its options, and an object replaces those that set its keys.

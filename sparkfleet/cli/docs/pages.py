@@ -19,12 +19,9 @@ SUFFIX = ".md"
 def show_pages(page: str | None) -> int:
     """Print one page, or the list of all; raises UsageError for a page that does not exist."""
     pages = list_pages()
-    if page is not None:
-        text = find_page(page, pages).read_text(encoding="utf-8")
-        sys.stdout.write(text)
-        return 0
+    lines = _list_titles(pages) if page is None else _read_lines(find_page(page, pages))
     out = create_screen(sys.stdout)
-    for line in _list_titles(pages):
+    for line in lines:
         out.line(line)
     return 0
 
@@ -41,6 +38,12 @@ def find_page(typed: str, pages: Mapping[str, Path]) -> Path:
         hint = suggest_similar(name, pages, lister=name_command("docs"))
         raise UsageError(f"page {name!r} not found", hint=hint)
     return pages[name]
+
+
+def _read_lines(path: Path) -> Iterator[str]:
+    with path.open(encoding="utf-8") as file:
+        for line in file:
+            yield line.rstrip("\n")
 
 
 def _list_titles(pages: Mapping[str, Path]) -> Iterator[str]:

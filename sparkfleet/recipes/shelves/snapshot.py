@@ -186,7 +186,8 @@ def _select_files(names: Mapping[str, object]) -> list[str]:
     for name in chosen:
         if not (is_below(name) and name.isprintable()):
             raise RecipeError(
-                f"the source has a file whose name is not allowed in a shelf: {shorten_value(name)}",
+                "the source has a file whose name is not allowed in a shelf: "
+                f"{shorten_value(name)}",
                 hint="give the file a name of letters, digits and . _ -",
             )
     return sorted(chosen)

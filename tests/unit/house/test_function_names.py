@@ -14,13 +14,13 @@ connect convert copy count create cut damage decide decode deliver describe diag
 disable downgrade drain drop dump duplicate echo edit empty enable encode end ensure enter escape
 estimate evaluate examine execute exit expand explain export fetch find fingerprint finish fit
 flush fold follow forget format gather generate get give greet group guard handle hash hide hold
-identify ignore import index inject inspect install iterate join judge keep kill land lengthen
-lift limit list listen load locate lock look lookup make map mask match measure merge mount name
+identify ignore import index inject inspect install iterate join judge keep kill land lay lengthen
+lift limit list listen load locate lock look lookup make map mask match measure merge mount name negate
 note open overlay pack parse pause ping pivot place plan predict prefer prepare print probe prompt
 protect prune pull put query quote read receive recommend record redact refuse register relaunch
 release reload remember remount remove render renew repair repeat replace report require resolve
 restore revert review run sample save scan schedule search see select send serialize serve set
-settle share shorten show shuffle signal skip sleep split start stat stop store strip suggest sum
+settle share shorten show shuffle signal skip sleep spell split start stat stop store strip suggest sum
 summarize survey swap sweep take thaw time touch train translate trust try unblock undo unlock
 unmount unpack unshare unswap update validate verify wait walk watch wrap write
 """

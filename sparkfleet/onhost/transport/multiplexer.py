@@ -117,6 +117,7 @@ class MultiplexerServer:
         parent_ends = (pipes[0][1], pipes[1][0], pipes[2][0])
         pid = os.fork()
         if pid == 0:
+            self.selector.close()  # its collection would close a file of the program by number
             become_program(module, child_ends)
         for pipe in child_ends:
             os.close(pipe)
@@ -196,7 +197,11 @@ def become_program(module: str, pipes: list[int]) -> None:
     sys.stdin = os.fdopen(0)
     sys.stdout = os.fdopen(1, "w")
     sys.stderr = os.fdopen(2, "w", errors="backslashreplace")
-    run_module(module)
+    try:
+        run_module(module)
+    except BrokenPipeError:  # of the program: `main` would take it for the client's
+        sys.excepthook(*sys.exc_info())
+        sys.exit(1)
     sys.exit()
 
 

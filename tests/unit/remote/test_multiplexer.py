@@ -75,12 +75,27 @@ def test_a_program_has_processes_of_its_own_and_a_fresh_main(link: CountedLink) 
         assert files == ["0", "1", "2", "3"]  # the last is that of the listing itself
 
 
+def test_what_a_program_opens_last_stays_open(link: CountedLink) -> None:
+    """glibc aborts a program whose thread ends while the file of libgcc_s is closed under it."""
+    text = (
+        "import atexit, gc, os\n"
+        "def check():\n"
+        "    number = os.open(os.devnull, os.O_RDONLY)\n"
+        "    gc.collect()\n"
+        "    print(os.fstat(number).st_rdev, flush=True)\n"
+        "atexit.register(check)\n"
+    )
+    done = link.run(pack_program(text))
+    assert (done.text.strip(), done.returncode) == (str(Path(os.devnull).stat().st_rdev), 0)
+
+
 @pytest.mark.parametrize(
     ("text", "status", "said"),
     [
         ("raise SystemExit(3)", 3, ""),
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", 137, ""),
         ("1 / 0", 1, "ZeroDivisionError"),
+        ("raise BrokenPipeError", 1, "BrokenPipeError"),
         ("import sys; print('ü', file=sys.stderr)", 0, "ü"),
         ("import os; os.close(1); os.close(2); raise SystemExit(4)", 4, ""),
     ],

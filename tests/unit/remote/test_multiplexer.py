@@ -76,7 +76,7 @@ def test_a_program_has_processes_of_its_own_and_a_fresh_main(link: CountedLink) 
 
 
 def test_what_a_program_opens_last_stays_open(link: CountedLink) -> None:
-    """glibc aborts a program whose thread ends while the file of libgcc_s is closed under it."""
+    """Glibc aborts a program whose thread ends while the file of libgcc_s is closed under it."""
     text = (
         "import atexit, gc, os\n"
         "def check():\n"

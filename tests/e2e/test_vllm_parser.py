@@ -17,10 +17,11 @@ from sparkfleet.lab.engine.kinds import CPU
 from sparkfleet.model import Severity
 from sparkfleet.vllm.arguments import format_vllm_args
 from sparkfleet.vllm.numbers import is_auto_length
-from sparkfleet.vllm.option_types import convert_option_integer, load_option_forms
+from sparkfleet.vllm.option_types import convert_option_integer
 from sparkfleet.vllm.options import parse_json_object, read_vllm_options
 from tests.judged import Recipes
 
+CHECKOUT = Path(__file__).parents[2]
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(300)]
 
 ASK = """
@@ -28,17 +29,7 @@ import argparse, contextlib, io, json, sys
 from vllm.entrypoints.launchers.cli_args import make_arg_parser
 from vllm.utils.argparse_utils import FlexibleArgumentParser
 
-def describe(action):
-    kind = getattr(action.type, "__qualname__", "")
-    return {"words": {None: "1", 0: "0"}.get(action.nargs, action.nargs),
-            "optional": "_optional_type" in kind and action.nargs is None,
-            "json_list": kind == "loads" and isinstance(action.default, list),
-            "only_true": isinstance(action, argparse._StoreTrueAction)}
-
 parser = make_arg_parser(FlexibleArgumentParser())
-named = [action for action in parser._actions if action.dest not in ("help", "model_tag")]
-forms = {word[2:]: describe(action) for action in named for word in action.option_strings
-         if word.startswith("--") and not (word.startswith("--no-") and action.nargs == 0)}
 for action in parser._actions:
     action.default = argparse.SUPPRESS
     if "parse_dataclass" in getattr(action.type, "__qualname__", ""):
@@ -56,8 +47,7 @@ def read(words):
 def write_adapter(one):
     return f"{one.name}={one.path}"
 
-answer = {"forms": forms, "read": [read(words) for words in json.loads(sys.argv[1])]}
-print(json.dumps(answer, default=write_adapter))
+print(json.dumps([read(words) for words in json.loads(sys.argv[1])], default=write_adapter))
 """
 GRAPHS = "compilation_config.cudagraph_capture_sizes"
 MTP = {"method": "mtp", "num_speculative_tokens": 2}
@@ -149,12 +139,18 @@ RULES = {  # of what vLLM's parser refuses
 
 
 @pytest.fixture(scope="module")
-def answer() -> dict[str, Any]:
+def python() -> str:
+    """Return the Python of the lab's engine."""
     install.install_engine(print)
+    return str(CPU.venv_path() / "bin/python")
+
+
+@pytest.fixture(scope="module")
+def answer(python: str) -> list[dict[str, Any] | None]:
     lines = [[*format_vllm_args(args), *words] for args, words in GIVEN]
-    command = [str(CPU.venv_path() / "bin/python"), "-c", ASK, json.dumps(lines)]
+    command = [python, "-c", ASK, json.dumps(lines)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    found: list[dict[str, Any] | None] = json.loads(done.stdout.splitlines()[-1])
     return found
 
 
@@ -176,10 +172,10 @@ def _convert(name: str, value: Any, taken: Any) -> Any:
 
 @pytest.mark.parametrize("index", range(len(GIVEN)), ids=lambda index: str(GIVEN[index]))
 def test_the_reader_reads_what_vllm_reads_or_a_rule_refuses_it(
-    index: int, answer: dict[str, Any], tmp_path: Path
+    index: int, answer: list[dict[str, Any] | None], tmp_path: Path
 ) -> None:
     args, words = GIVEN[index]
-    taken = answer["read"][index]
+    taken = answer[index]
     recipe = {"vllm_model": "org/model", "vllm_args": args, "vllm_raw_args": words}
     recipe["engine_image"] = "vllm/vllm-openai:v0.32.0-cu130"
     found = Recipes(tmp_path).judged(recipe)
@@ -191,13 +187,13 @@ def test_the_reader_reads_what_vllm_reads_or_a_rule_refuses_it(
         assert {name: _convert(name, values[name], taken.get(name)) for name in values} == taken
 
 
-def test_the_forms_of_options_are_those_of_vllms_parser(answer: dict[str, Any]) -> None:
-    forms = load_option_forms()
-    found = answer["forms"]
-    assert forms.words == {name: form["words"] for name, form in found.items()}
-    for mark, names in (
-        ("optional", forms.optional),
-        ("only_true", forms.only_true),
-        ("json_list", forms.json_lists),
-    ):
-        assert names == {name for name, form in found.items() if form[mark]}
+def test_the_forms_of_options_are_those_of_vllms_parser(python: str) -> None:
+    done = subprocess.run(
+        [python, "benchmarks/vllm_forms.py"],
+        cwd=CHECKOUT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    table = CHECKOUT / "sparkfleet/vllm/tables/forms.txt"
+    assert done.stdout[done.stdout.index("# How many") :] == table.read_text()

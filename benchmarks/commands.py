@@ -62,7 +62,7 @@ def timed(words: Sequence[str], environment: Mapping[str, str], hosts: int) -> f
 
 
 def measure(inventory: Path, hosts: int, rounds: int) -> tuple[float, float]:
-    """Return the median seconds of `rounds` runs of ours and of Ansible's."""
+    """Return the median seconds of `rounds` runs of sparkfleet and of Ansible."""
     mine = []
     theirs = []
     programs = Path(sys.executable).parent

@@ -54,7 +54,7 @@ class Published:
         return (self.low + (self.high or self.low)) / 2
 
     def model(self) -> ModelProfile:
-        """Return the model as its config tells it."""
+        """Return the model that its config describes."""
         return model_of(self.config, self.quantization, self.start.online)
 
 

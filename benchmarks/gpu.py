@@ -5,8 +5,8 @@ with `lab.up --gpus` (``invoke lab.engine --gpu``, ``lab.model --gpu``), so none
 GPU the hosts share it, and only one works on the large model.
 
 start: `cluster.up --tp 2` of the tiny model with Ray and with mp, from nothing, by the trace of the
-run: all, vLLM's share (until ready, first answer), Ray's join, and the rest, which is ours; then a
-second run. The targets are those of issue 19: ours is at most 5 s, the join at most 3 s.
+run: all, vLLM's share (until ready, first answer), Ray's join, and the rest, which is sparkfleet's;
+then a second run. The targets: sparkfleet at most 5 s, the join at most 3 s.
 
 work: the shape of Llama 3 8B with random weights, in bfloat16: one GPU, two with TP=2 and two
 copies, `serve.bench` with 1 and 16 requests of 2048 tokens. The prediction is that of `recipes.fit`
@@ -85,7 +85,8 @@ def measure_start(bench: Bench, executor: str) -> bool:
     bench.must(*words)
     again = time.perf_counter() - began
     print(
-        f"{executor:4} all {spans['']:.1f} s: vLLM {engine:.1f}, join {join:.1f}, ours {ours:.1f};"
+        f"{executor:4} all {spans['']:.1f} s: vLLM {engine:.1f}, join {join:.1f}, "
+        f"sparkfleet {ours:.1f};"
         f" again {again:.1f} s",
         flush=True,
     )

@@ -7,8 +7,8 @@ breaks one thing and measures seconds: `notice`, until the first verdict other t
 `serve`, until the endpoint answers the smoke prompt and the verdict is `serving` again. By hand,
 `cluster.status` is typed until it shows the break, and then `cluster.up`; with the watcher,
 `cluster.watch` runs with its defaults, and nothing is typed. After the notice a management link
-that was cut is mended, and a host that lost power is booted. The target is that of issue 15: a
-break is noticed within 15 s. A row that does not heal says what did not come, and ends with 1.
+that was cut is repaired, and a host that lost power is booted. The target: a break is noticed
+within 15 s. A row that does not heal says what did not come, and ends with 1.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ HEADLINES = ("executor", "rank", "what broke", "watcher", "verdict", "notice", "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Break:
-    """One thing that breaks on the host of a rank; `mend` is what a person does about the host."""
+    """One thing that breaks on the host of a rank; `repair` is what a person does there."""
 
     name: str
     do: Callable[[str, str], object]  # with the host and the executor
-    mend: Callable[[str], object] | None = None
+    repair: Callable[[str], object] | None = None
     ranks: tuple[int, ...] = (0, 1)
     docker: bool = False  # only in containers
     loses_ranks: bool = False  # though the first verdict is `unknown`
@@ -124,9 +124,9 @@ BREAKS = (
     Break(
         name="management link cut",
         do=lambda host, _: fleet.run_on(host, ["sh", "-ec", f"nft -f - <<'.'\n{faults.CUT}\n."]),
-        mend=lambda host: faults.uncut(host)(),
+        repair=lambda host: faults.uncut(host)(),
     ),
-    Break(name="power lost", do=set_fault("power-off"), mend=lab_cluster.boot, loses_ranks=True),
+    Break(name="power lost", do=set_fault("power-off"), repair=lab_cluster.boot, loses_ranks=True),
 )
 
 
@@ -181,8 +181,8 @@ class Bench:
                 broken.do(HOSTS[rank], executor)
                 verdict = self._await_verdict(output)
                 row = replace(row, verdict=verdict, notice=time.monotonic() - began)
-                if broken.mend:
-                    broken.mend(HOSTS[rank])
+                if broken.repair:
+                    broken.repair(HOSTS[rank])
                 if output is None and (verdict != "unknown" or broken.loses_ranks):
                     self.must("cluster.up", "--tp", "2", "--executor", executor)
                 wait(lambda: self.answers() and self.judge() == SERVING)

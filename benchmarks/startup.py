@@ -1,13 +1,13 @@
-"""Times the steps of a first start that are ours, against another checkout in the same run.
+"""Times sparkfleet's own steps of a first start, against another checkout in the same run.
 
 ``sudo python benchmarks/startup.py [--before CHECKOUT] [--rounds N] [--engine real]``. Boots a lab
 of two hosts, so none may run. With the tests' stand-in engine a start takes seconds; `real` takes
 the lab's vLLM on the CPU (``invoke lab.engine``, ``lab.model``), minutes. Each round removes what a
 start leaves on the hosts, so that it stages the weights and measures links and collective.
 Checkouts take turns. Printed are the medians of each task from the trace of the run (`--trace`),
-what is ours of all, and what the command line did: programs that it ran on hosts, those with the
-engine's Python, and seconds that its threads slept. Seconds depend on what else the machine does,
-counts do not.
+sparkfleet's share of all, and what the command line did: programs that it ran on hosts, those with
+the engine's Python, and seconds that its threads slept. Seconds depend on what else the machine
+does, counts do not.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def print_table(results: Mapping[str, Sequence[Mapping[str, float]]]) -> None:
     }
     for values in medians.values():
         theirs = sum(values.get(task, 0) for task in (*ENGINE, RAY))
-        values["ours, without vLLM and the join"] = values.pop("") - theirs
+        values["sparkfleet, without vLLM and the join"] = values.pop("") - theirs
     print(f"{'':36}" + "".join(f"{name:>10}" for name in medians))
     for key in dict.fromkeys(key for values in medians.values() for key in values):
         row = [values.get(key, 0) for values in medians.values()]

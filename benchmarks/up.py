@@ -4,8 +4,8 @@
 (``invoke lab.engine``, ``lab.model``), so none may run; a round takes about four minutes on two
 idle cores. A first start, not counted, stages the weights and measures the links. By hand means: in
 the order of the playbook, Ray on the head, Ray on the worker, `ray status` until it shows both
-nodes, the server, `/health` until it is 200, and the smoke prompt; nothing is checked. The target
-is that of issue 6: what `cluster.up` adds is less than a tenth.
+nodes, the server, `/health` until it is 200, and the smoke prompt; nothing is checked. The target:
+`cluster.up` adds less than a tenth.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ def find_files() -> Iterator[Path]:
         ".ci/hooks/*",
     ):
         yield from sorted(path for path in CHECKOUT.glob(pattern) if path.is_file())
-    for folder in ("sparkfleet", "tests"):
+    for folder in ("benchmarks", "sparkfleet", "tests"):
         yield from sorted(CHECKOUT.joinpath(folder).rglob("*.py"))
 
 

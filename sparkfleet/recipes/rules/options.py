@@ -23,7 +23,7 @@ VARIABLE = re.compile(r"VLLM_[A-Z0-9_]+")
 OF_MOD = ", or one that a mod adds"  # the list of an image is read before its mods
 ONE_WORD = re.compile(r"--[A-Za-z][\w.-]*")
 ELSEWHERE = {  # options by which vLLM listens, or has options, where sparkfleet does not look
-    "config": "sparkfleet reads the options of vLLM, which its file has more of",
+    "config": "sparkfleet does not read the options in its file",
     "grpc": "sparkfleet asks vLLM over HTTP",
     "ssl-certfile": "sparkfleet asks vLLM over http, not https",
     "ssl-keyfile": "sparkfleet asks vLLM over http, not https",
@@ -170,7 +170,7 @@ def _check_endpoint(context: RuleContext) -> Iterator[RuleFinding]:
         if (option := context.enabled_option(name)) is not None:
             yield RuleFinding(
                 subject=option.flag,
-                expected=f"no such option: {expected}",
+                expected=f"it not to be set: {expected}",
                 seen=format_option_value(option.value)[:80],
                 where=option.where,
                 fix="write its options in vllm_args" if name == "config" else f"remove {name}",

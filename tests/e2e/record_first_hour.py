@@ -65,7 +65,13 @@ def format_cast(events: Sequence[tuple[float, str]], names: Mapping[str, str]) -
 
     An event ends with a line or a question, so that no name is cut in two.
     """
-    head = {"version": 2, "width": WIDTH, "height": 30, "title": "The first hour with two Sparks"}
+    head = {
+        "version": 2,
+        "width": WIDTH,
+        "height": 30,
+        "idle_time_limit": 2,  # seconds that a player waits at most
+        "title": "The first hour with two Sparks",
+    }
     lines = [json.dumps(head)]
     for seconds, text in _join_lines(events):
         for name, shown in names.items():

@@ -20,7 +20,7 @@ WORDS = frozenset(["y", "yes", "n", "no", "on", "off", "true", "false", "null"])
 KEY_FILE = "api-key"
 IGNORED = ".gitignore"
 NOTES = {
-    "vllm_env": "clients send this key; only you can read the file",
+    "vllm_env": "clients send this key",
     "ansible_user": "the login user; it must accept your SSH key",
     "vllm_recipe": "what to serve when no --recipe is given",
     "link_topology": "how they are cabled, as found; checked before each start",

@@ -27,7 +27,7 @@ VARS = """\
     ansible_ssh_private_key_file: {key}
     ansible_ssh_common_args: -o UserKnownHostsFile={known_hosts}
     engine: native               # vLLM and Ray from a Python environment, no container
-    link_expected_gbps: 8        # what two busy cores move, whatever the links say they are
+    link_expected_gbps: 4        # what two busy cores move, whatever the links say they are
     guard_loading: 256MiB        # all simulated hosts share this machine's memory
     guard_serving: 192MiB
     link_memlock: 0              # no memory is registered with simulated devices

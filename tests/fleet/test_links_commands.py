@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 HOSTS = ("spark-01", "spark-02")
+ANY_RATE = ("--set", "link_expected_gbps=0.1")  # a busy machine moves little in 0.05 s
 RECEIPT = "/home/nvidia/vllm/.sparkfleet/default/links.json"
 GATE = """\
 - name: The links
@@ -121,7 +122,7 @@ def test_bench_leaves_a_receipt_on_every_node(lab: LabFleet, tmp_path: Path) -> 
     _forget()
     plot = tmp_path / "rates.svg"
     words = ("--no-collective", "--seconds", "0.1", "--svg", str(plot))
-    code, content = _json("links.bench", *words)
+    code, content = _json("links.bench", *words, *ANY_RATE)
     assert code == 0
     assert [len(x["rails"]) for x in content["rates"]] == [2, 1, 1, 2, 1, 1]
     assert all(x["gbps"] > 0 and x["tool"] == "tcp" for x in content["rates"])
@@ -130,12 +131,12 @@ def test_bench_leaves_a_receipt_on_every_node(lab: LabFleet, tmp_path: Path) -> 
     assert one == other
     assert one["rates"] == content["rates"]
     assert "polyline" not in plot.read_text()
-    assert "rates: measured" in _type("links.verify").stdout
+    assert "rates: measured" in _type("links.verify", *ANY_RATE).stdout
 
 
 @pytest.mark.skipif(not install.is_complete(), reason="the lab's engine is not installed")
 def test_a_collective_runs_in_the_engine_with_each_ranks_environment(lab: LabFleet) -> None:
-    code, content = _json("links.bench", "--seconds", "0.05")
+    code, content = _json("links.bench", "--seconds", "0.05", *ANY_RATE)
     assert not [x for x in content["verdicts"] if x["severity"] == "error"]
     assert code == 0
     assert content["collective"]["backend"] == "gloo"
@@ -192,7 +193,7 @@ def test_rates_that_are_refused_leave_no_receipt_unless_allowed(
     try:
         refused = _type("playbook.run", playbook)
         assert refused.returncode == 2, refused.stdout
-        assert f"{rail} to spark-02: expected at least 6 Gb/s, saw 0." in refused.stdout
+        assert f"{rail} to spark-02: expected at least 3 Gb/s, saw 0." in refused.stdout
         assert _receipts() == []
         words = ("--allow-degraded", "a rail is slow until Monday")
         passed = _type("playbook.run", playbook, *words)

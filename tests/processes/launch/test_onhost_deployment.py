@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,8 +14,9 @@ import pytest
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalConnection
+from tests.commandline import PATIENCE, becomes
 
-STUBBORN = "trap '' TERM\nwhile :; do sleep 0.1; done\n"
+STUBBORN = "trap '' TERM\necho ready\nwhile :; do sleep 0.1; done\n"
 CLUSTER = f"test-{os.getpid()}"  # two runs on a machine must not stop each other's processes
 LABEL = f"export SPARKFLEET_CLUSTER={CLUSTER}\n"
 
@@ -34,8 +34,19 @@ class Node:
         return self._link.run_program("deployment/processes", {**place, **more})
 
     def start(self, role: str, script: str) -> int:
+        """Start a script that ends, or becomes another program; return once it has."""
         self.ask("write", contents={f"{role}.sh": script})
-        return self.run(role, settle=0.3)
+        return self.run(role, settle=PATIENCE)
+
+    def start_shell(self, role: str, script: str, *, ready: int = 1) -> int:
+        """Start a script that stays a shell; return once its log has `ready` lines."""
+        self.ask("write", contents={f"{role}.sh": script})
+        pid = self.run(role, settle=0)
+        assert becomes(lambda: self.read_log(role).count("ready\n") == ready)
+        return pid
+
+    def read_log(self, role: str) -> str:
+        return (self.folder / "logs" / f"{role}.log").read_text()
 
     def run(self, role: str, *, settle: float) -> int:
         answer = self.ask("start", role=role, script=f"{role}.sh", hash="h1", settle=settle)
@@ -57,44 +68,42 @@ def node(tmp_path: Path) -> Iterator[Node]:
 
 
 def test_the_first_start_sets_aside_the_logs_of_former_roles(node: Node) -> None:
-    node.start("ray", f"{LABEL}sleep 60\n")
+    node.start("ray", f"{LABEL}exec sleep 60\n")
     node.stop()
     logs = node.folder / "logs"
     (logs / "guard.log").write_text("of this start")
     for role in ("serve", "more"):
-        node.start(role, f"{LABEL}sleep 60\n")
+        node.start(role, f"{LABEL}exec sleep 60\n")
     names = sorted(path.name for path in logs.iterdir())
     assert names == ["guard.log", "more.log", "ray.log.1", "serve.log"]
 
 
 def test_a_start_writes_its_files_before_the_script_runs(node: Node) -> None:
-    node.ask("write", contents={"ray.sh": f'{LABEL}cat "{node.folder}/ray-token"\nsleep 60\n'})
-    start = {"role": "ray", "script": "ray.sh", "hash": "h1", "settle": 0.3}
+    node.ask("write", contents={"ray.sh": f'{LABEL}cat "{node.folder}/ray-token"\nexec sleep 60\n'})
+    start = {"role": "ray", "script": "ray.sh", "hash": "h1", "settle": PATIENCE}
     node.ask("start", **start, contents={"ray-token": "secret-1"})
-    assert (node.folder / "logs/ray.log").read_text() == "secret-1"
+    assert node.read_log("ray") == "secret-1"
     assert (node.folder / "ray-token").stat().st_mode & 0o777 == 0o600
 
 
+def _has_ended(pid: int) -> bool:
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    return state == "Z"
+
+
 def _gone(pid: int) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-        except FileNotFoundError:
-            return True
-        if state == "Z":
-            return True
-        time.sleep(0.02)
-    return False
+    return becomes(lambda: _has_ended(pid))
 
 
 def test_a_process_that_was_suspended_takes_its_sigterm(node: Node) -> None:
     ended = node.root / "ended"
-    pid = node.start(
-        "serve", f"{LABEL}trap 'touch {ended}; exit' TERM\nwhile :; do sleep 0.1; done\n"
-    )
+    trap = f"trap 'touch {ended}; exit' TERM"
+    pid = node.start_shell("serve", f"{LABEL}{trap}\necho ready\nwhile :; do sleep 0.1; done\n")
     os.kill(pid, signal.SIGSTOP)
-    node.stop(grace=10.0)
+    node.stop(grace=PATIENCE)
     assert ended.exists()
 
 
@@ -118,7 +127,7 @@ def test_a_child_without_session_and_label_is_stopped_with_its_parent(node: Node
     note = node.root / "child"
     child = node.root / "child.sh"
     child.write_text(f"echo $$ >{note}\n{STUBBORN}")
-    node.start("serve", f"{LABEL}env -i setsid bash {child} & wait\n")
+    node.start_shell("serve", f"{LABEL}env -i setsid bash {child} & wait\n")
     node.stop()
     assert _gone(int(note.read_text()))
 
@@ -134,7 +143,7 @@ def test_a_started_role_is_recorded_and_seen(node: Node) -> None:
 def test_a_script_that_exits_at_once_is_reported_with_its_status(node: Node) -> None:
     with pytest.raises(CommandError, match="serve exited immediately with status 3"):
         node.start("serve", "echo no such model; exit 3\n")
-    assert (node.folder / "logs" / "serve.log").read_text() == "no such model\n"
+    assert node.read_log("serve") == "no such model\n"
 
 
 def test_a_script_has_started_once_it_is_the_program_that_it_execs(node: Node) -> None:
@@ -150,7 +159,7 @@ def test_a_script_that_is_watched_next_is_not_waited_for(node: Node) -> None:
 
 
 def test_stop_ends_what_ignores_term_and_its_children(node: Node) -> None:
-    pid = node.start("serve", LABEL + f'bash -c "{STUBBORN}" &\n{STUBBORN}')
+    pid = node.start_shell("serve", LABEL + f'bash -c "{STUBBORN}" &\n{STUBBORN}', ready=2)
     stopped = node.stop(grace=0.2)
     assert pid in stopped
     assert len(stopped) >= 2
@@ -170,7 +179,7 @@ def test_a_labelled_process_in_a_session_of_its_own_is_stopped_too(node: Node) -
         ["sleep", "60"], env={**os.environ, "SPARKFLEET_CLUSTER": CLUSTER}, start_new_session=True
     )
     assert orphan.pid in node.stop()
-    assert orphan.wait(5) == -signal.SIGTERM
+    assert orphan.wait(PATIENCE) == -signal.SIGTERM
 
 
 def test_other_processes_are_never_signalled(node: Node) -> None:
@@ -189,11 +198,9 @@ def test_other_processes_are_never_signalled(node: Node) -> None:
 def test_the_newest_role_is_asked_to_end_first(node: Node, tmp_path: Path) -> None:
     diary = tmp_path / "diary"
     for role in ("ray", "serve"):
-        node.start(
-            role,
-            LABEL + f"trap 'echo {role} >>{diary}; exit 0' TERM\nwhile :; do sleep 0.05; done\n",
-        )
-    node.stop()
+        trap = f"trap 'echo {role} >>{diary}; exit 0' TERM"
+        node.start_shell(role, f"{LABEL}{trap}\necho ready\nwhile :; do sleep 0.05; done\n")
+    node.stop(grace=PATIENCE)
     assert diary.read_text().split() == ["serve", "ray"]
 
 

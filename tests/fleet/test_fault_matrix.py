@@ -32,7 +32,7 @@ pytestmark = [
 
 HEAD, WORKER = HOSTS
 SECOND = ("--set", "vllm_env={STANDIN: second}")
-SETTLING = 15.0  # seconds; less than what would end by itself, such as a raylet without its head
+SETTLING = 30.0  # seconds; less than what would end by itself, such as a raylet without its head
 ALL_LOGS = ("spark-01-ray", "spark-01-serve", "spark-02-ray")
 RAY_LOGS = ("spark-01-ray", "spark-02-ray")
 INTERRUPT = faults.send(signal.SIGINT)
@@ -396,7 +396,7 @@ UNDONE = (
     ),
     Case(
         name="join: a worker without a GPU",
-        set=("ray_join_timeout=2s",),
+        set=("ray_join_timeout=5s",),
         wrong={(WORKER, "ray"): {"gpus": 0}},
         at=JOIN,
         deed=faults.logged(WORKER, "ray", "Ray runtime started"),
@@ -610,6 +610,7 @@ LOST = (
     ),
     Case(
         name="join: the worker loses power",
+        set=("ray_join_timeout=10s",),
         wrong={(WORKER, "ray"): {"at": "Local node IP", "hang": True}},
         at="waiting for 2 Ray nodes",
         deed=faults.fault(WORKER, "power-off"),

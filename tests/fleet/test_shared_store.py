@@ -41,10 +41,7 @@ def weights(lab: LabFleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def run(lab: LabFleet, weights: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    limits = {"vllm_ready_timeout": "60s", "ray_join_timeout": "30s"}  # other tests run too
-    path = engine.inventory(
-        lab, tmp_path, weights_dir=str(STORE), weights_strategy="shared", **limits
-    )
+    path = engine.inventory(lab, tmp_path, weights_dir=str(STORE), weights_strategy="shared")
     if not (weights / "standin").exists():
         subprocess.run(["cp", "-r", str(tmp_path / "standin"), str(weights)], check=True)
 

@@ -45,8 +45,7 @@ Fault = Callable[[str], faults.Deed]
 
 @pytest.fixture(scope="module")
 def inventory(lab: LabFleet, tmp_path_factory: pytest.TempPathFactory) -> str:
-    limits = {"vllm_ready_timeout": "60s", "ray_join_timeout": "30s"}  # other tests run too
-    return str(engine.inventory(lab, tmp_path_factory.mktemp("standin"), **limits))
+    return str(engine.inventory(lab, tmp_path_factory.mktemp("standin")))
 
 
 @pytest.fixture

@@ -226,7 +226,7 @@ def test_down_after_a_killed_run_leaves_nothing(run: Run, serving: str, inventor
 def test_status_shows_roles_memory_ray_and_the_endpoint(run: Run, serving: str) -> None:
     done = run("cluster.status")
     assert done.code == 0
-    roles = r"spark-01 +running +ray \(pid \d+, (new|1 min)\), serve \(pid \d+, (new|1 min)\)"
+    roles = r"spark-01 +running +ray \(pid \d+, (new|\d+ min)\), serve \(pid \d+, (new|\d+ min)\)"
     assert re.search(roles, done.output), done.output
     assert "GiB free" in done.output
     assert "model standin: healthy, 0.0 tokens/s generated" in done.output, done.output

@@ -229,6 +229,11 @@ def _read_process_state(pid: int) -> str:
         return ""
 
 
+def has_ended(pid: int) -> bool:
+    """Return whether a process of this machine has ended, also if its parent has not noticed."""
+    return _read_process_state(pid) in {"Z", ""}
+
+
 def type_command(*words: str, events: Sequence[Event] = ()) -> Done:
     """Run a command line to its end; each of `events` happens while it waits at the event's mark.
 

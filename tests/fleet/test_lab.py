@@ -252,7 +252,7 @@ def test_down_leaves_nothing_of_a_boot_that_was_killed(point: Path) -> None:
     boot = "from sparkfleet.lab import fleet; fleet.start_fleet(8)"
     with subprocess.Popen([sys.executable, "-c", boot], cwd=Path(__file__).parents[2]) as process:
         while not point.exists():
-            assert process.poll() is None
+            assert process.poll() is None or point.exists()  # it may end between two looks
         process.kill()
     fleet.remove_fleet()
     assert _traces() == before

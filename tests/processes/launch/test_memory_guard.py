@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from sparkfleet.launch.host.memory_guard import Guard, GuardReason
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.local import LocalConnection
+from tests.commandline import becomes, has_ended
 from tests.scenes import inventory, scene
 from tests.surveys import make_survey
 
@@ -83,25 +83,11 @@ def node(tmp_path: Path) -> Iterator[Node]:
     one.stop()
 
 
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
-    except OSError:
-        return False
-
-
-def _soon(holds: Callable[[], object]) -> bool:
-    deadline = time.monotonic() + 10
-    while not holds() and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return bool(holds())
-
-
 def _wait_for_samples(pid: int, count: int) -> None:
     """Wait until the guard has read all of /proc/meminfo `count` times more."""
     size = len(Path("/proc/meminfo").read_bytes())
     before = _count_bytes_read(pid)
-    assert _soon(lambda: _count_bytes_read(pid) >= before + count * size)
+    assert becomes(lambda: _count_bytes_read(pid) >= before + count * size)
 
 
 def _count_bytes_read(pid: int) -> int:
@@ -112,8 +98,8 @@ def test_ranks_end_below_the_limit_and_the_reason_stays(node: Node) -> None:
     pid = node.arm(serving=ALWAYS)
     rank = node.start()
     node.serves()
-    assert _soon(lambda: not _lives(rank))
-    assert _soon(lambda: not _lives(pid))
+    assert becomes(lambda: has_ended(rank))
+    assert becomes(lambda: has_ended(pid))
     assert "below 1073741824.0 GiB while serving; largest processes: " in node.reason()
     log = processes.read_log(node.link, node.place, "guard")
     assert " memory guard: " in log
@@ -125,7 +111,7 @@ def test_nothing_without_the_label_is_ended(node: Node) -> None:
     node.arm(serving=ALWAYS)
     rank = node.start()
     node.serves()
-    assert _soon(lambda: not _lives(rank))
+    assert becomes(lambda: has_ended(rank))
     assert foreign.poll() is None
     foreign.kill()
     foreign.wait()
@@ -135,8 +121,8 @@ def test_the_limit_for_serving_counts_only_once_it_serves(node: Node) -> None:
     pid = node.arm(serving=ALWAYS)
     rank = node.start()
     _wait_for_samples(pid, SAMPLES)
-    assert _lives(rank)
-    assert _lives(pid)
+    assert not has_ended(rank)
+    assert not has_ended(pid)
     assert node.reason() == ""
 
 
@@ -145,23 +131,23 @@ def test_a_single_low_sample_does_not_count(node: Node) -> None:
     rank = node.start()
     node.serves()
     _wait_for_samples(pid, SAMPLES)
-    assert _lives(rank)
+    assert not has_ended(rank)
 
 
 def test_a_rank_that_the_guard_killed_is_dead_and_not_stopped(node: Node) -> None:
     node.arm(serving=ALWAYS)
     node.start()
     node.serves()
-    assert _soon(node.reason)
+    assert becomes(lambda: bool(node.reason()))
     assert (node.folder / "deployment.json").exists()
 
 
 def test_a_guard_ends_with_its_deployment(node: Node) -> None:
     pid = node.arm()
     node.start()
-    assert _lives(pid)
+    assert not has_ended(pid)
     node.stop()
-    assert _soon(lambda: not _lives(pid))
+    assert becomes(lambda: has_ended(pid))
     assert node.guard() is None
 
 
@@ -169,8 +155,8 @@ def test_a_second_guard_takes_the_place_of_the_first(node: Node) -> None:
     first = node.arm()
     second = node.arm()
     assert first != second
-    assert _soon(lambda: not _lives(first))
-    assert _lives(second)
+    assert becomes(lambda: has_ended(first))
+    assert not has_ended(second)
 
 
 def test_a_guard_does_not_count_as_a_process_of_the_deployment(node: Node) -> None:
@@ -197,7 +183,7 @@ def test_the_guard_is_not_armed_where_memory_is_too_short_already(
 
 def test_a_loaded_deployment_has_the_limit_for_serving(node: Node) -> None:
     memory_guard.arm_guard(node.link, node.place, node.settings(loading=ALWAYS), loads=False)
-    assert _lives(node.pid())
+    assert not has_ended(node.pid())
 
 
 def test_a_host_without_a_guard_is_left_to_the_kernel(node: Node) -> None:
@@ -237,7 +223,7 @@ def test_the_wait_for_readiness_names_the_guard_as_the_cause(node: Node, tmp_pat
     node.arm(serving=ALWAYS)
     node.start()
     node.serves()
-    assert _soon(node.reason)
+    assert becomes(lambda: bool(node.reason()))
     here = inventory(("here",), engine_venv="/v", weights_dir=str(tmp_path))
     with scene(tmp_path, hosts=here) as made:
         made.provide(RunState(launch=_launch(node)))

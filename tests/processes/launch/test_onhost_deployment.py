@@ -14,7 +14,7 @@ import pytest
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalConnection
-from tests.commandline import PATIENCE, becomes
+from tests.commandline import PATIENCE, becomes, has_ended
 
 STUBBORN = "trap '' TERM\necho ready\nwhile :; do sleep 0.1; done\n"
 CLUSTER = f"test-{os.getpid()}"  # two runs on a machine must not stop each other's processes
@@ -86,16 +86,8 @@ def test_a_start_writes_its_files_before_the_script_runs(node: Node) -> None:
     assert (node.folder / "ray-token").stat().st_mode & 0o777 == 0o600
 
 
-def _has_ended(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return True
-    return state == "Z"
-
-
 def _gone(pid: int) -> bool:
-    return becomes(lambda: _has_ended(pid))
+    return becomes(lambda: has_ended(pid))
 
 
 def test_a_process_that_was_suspended_takes_its_sigterm(node: Node) -> None:

@@ -6,7 +6,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -125,10 +124,7 @@ def _alive(mark: str) -> list[str]:
 
 
 def _gone(mark: str) -> bool:
-    deadline = time.monotonic() + 20
-    while _alive(mark) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not _alive(mark)
+    return becomes(lambda: not _alive(mark))
 
 
 def test_a_command_that_takes_too_long_is_ended_with_its_children(tmp_path: Path) -> None:
@@ -148,8 +144,7 @@ def test_a_command_ends_with_its_children_when_its_input_ends(limit: str, ignore
     channel = link.open(
         build_shell_command("transport/command", "0.2", limit, "", "", "", "sh", "-c", script)
     )
-    while not _alive(mark):
-        time.sleep(0.01)
+    assert becomes(lambda: bool(_alive(mark)))
     channel.end_input()
     assert _gone(mark)
     channel.close()

@@ -28,7 +28,7 @@ from sparkfleet.onhost.deployment.health import confirm_suspended
 from sparkfleet.onhost.shared.cluster_processes import HostProcess
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
-from tests.commandline import becomes
+from tests.commandline import PATIENCE, becomes
 
 CLUSTER = f"health-{os.getpid()}"  # two runs on a machine must not see each other's processes
 ENGINE = f"export SPARKFLEET_CLUSTER={CLUSTER}\nexec -a VLLM::EngineCore sleep 60\n"
@@ -115,7 +115,7 @@ class Node:
         request = {"role": "serve", "script": "serve.sh", "hash": "h1", "about": self.about}
         return int(self.deed("start", settle=0.0, **request)["pid"])
 
-    def look(self, *, patience: float = 5.0, stall: float = 0.3) -> HostLook:
+    def look(self, *, patience: float = PATIENCE, stall: float = 0.3) -> HostLook:
         limits = {"patience": patience, "gap": 0.05, "stall": stall}
         request = {**self.place, "host": "here", **limits}
         return self.link.query("deployment/health", request, parse_host_look)

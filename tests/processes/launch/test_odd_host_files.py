@@ -20,6 +20,7 @@ from sparkfleet.model import Host
 from sparkfleet.onhost.shared import answers, deployment_record, writing
 from sparkfleet.onhost.shared.weights.ledger import Ledger
 from sparkfleet.remote.local import LocalConnection
+from tests.commandline import PATIENCE
 from tests.variations import keep_some
 
 CLUSTER = f"odd-{os.getpid()}"
@@ -84,8 +85,8 @@ def test_a_deployment_is_surveyed_and_stopped_whatever_its_record_holds(
         answer = _ask(tmp_path, "processes", "survey", files=["guard.json"], venv=None)
         assert answer["record"] is None
         assert parse_guard(answer["files"]["guard.json"]) is None
-        assert engine.pid in _ask(tmp_path, "processes", "stop", grace=5)["stopped"]
-        assert engine.wait(5)
+        assert engine.pid in _ask(tmp_path, "processes", "stop", grace=PATIENCE)["stopped"]
+        assert engine.wait(PATIENCE)
 
 
 def _write_engine(folder: Path) -> str:
@@ -170,7 +171,7 @@ def _hold(root: Path, code: str = "") -> dict[str, Any]:
         running.stdin.flush()
         answer: dict[str, Any] = json.loads(running.stdout.readline())
         running.stdin.close()
-        assert running.wait(10) == 0
+        assert running.wait(PATIENCE) == 0
     return answer
 
 

@@ -15,6 +15,7 @@ from sparkfleet.model import Host
 from sparkfleet.remote import channel, connection, local, multiplexer
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalConnection
+from tests.commandline import PATIENCE
 from tests.onhost import pack_program
 
 # What Debian packages as a login shell (valid in /etc/shells once installed).
@@ -52,7 +53,7 @@ class ShellConnection(LocalConnection):
 
 def _ask(before: str, program: str = ANSWER) -> dict[str, Any]:
     with ShellConnection(before) as link:
-        return link.parse_answer("program", link.run(pack_program(program), timeout=20))
+        return link.parse_answer("program", link.run(pack_program(program), timeout=PATIENCE))
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_a_shell_that_asks_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_frame_that_is_too_long_ends_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(multiplexer, "MOST_FRAME", 100)
-    result = ShellConnection("").run(pack_program("print('x' * 1000)"), timeout=10)
+    result = ShellConnection("").run(pack_program("print('x' * 1000)"), timeout=PATIENCE)
     assert result.returncode == multiplexer.LOST
     assert result.stdout == b""
 
@@ -158,7 +159,7 @@ def shell(request: pytest.FixtureRequest) -> str:
 
 def test_every_login_shell_starts_programs(shell: str) -> None:
     with LoginConnection(shell) as link:
-        assert link.parse_answer("program", link.run(pack_program(ANSWER), timeout=20)) == {
+        assert link.parse_answer("program", link.run(pack_program(ANSWER), timeout=PATIENCE)) == {
             "fine": True
         }
 
@@ -168,7 +169,7 @@ def test_every_login_shell_passes_each_word_on_as_it_is(shell: str) -> None:
     with LoginConnection(shell) as link:
         for words in (WORDS, *((word,) for word in WORDS)):
             command = Command(argv=("python3", "-c", show, *words), env={"OWN": words[0]})
-            found = json.loads(link.run(command, timeout=20).stdout)
+            found = json.loads(link.run(command, timeout=PATIENCE).stdout)
             assert found == [*words, words[0]]
 
 

@@ -22,6 +22,7 @@ from sparkfleet.weights.manifest import Manifest, dump_manifest
 from sparkfleet.weights.transfer import delivery, stage
 from sparkfleet.weights.transfer.routes import share_no_address
 from sparkfleet.weights.transfer.sources import FolderSource
+from tests.commandline import becomes
 from tests.weights import COMMIT, Sparks, bundle, one
 
 pytestmark = pytest.mark.usefixtures("isolated")
@@ -128,11 +129,8 @@ def test_killing_the_control_machine_ends_every_program_and_the_next_run_complet
         control.wait()
         control.stdout.close()
         assert wrong_files(spark, manifest, source) == []
-    deadline = time.monotonic() + 10
-    while running(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.1)
     assert seen
-    assert running(tmp_path) == []
+    assert becomes(lambda: running(tmp_path) == []), running(tmp_path)
     spark.stage(manifest, source)
     assert spark.complete(manifest)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import socket
-import time
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +15,7 @@ from sparkfleet.model import Host
 from sparkfleet.onhost.shared.handshake import greet_sender
 from sparkfleet.remote.local import LocalConnection
 from sparkfleet.weights.transfer.session import ProgramSession
+from tests.commandline import PATIENCE, becomes
 
 pytestmark = pytest.mark.usefixtures("isolated")
 
@@ -52,7 +52,7 @@ def sender(tmp_path: Path) -> Iterator[tuple[ProgramSession, int]]:
 
 def ask(port: int, key: str, offset: int = 0, source: str = "127.0.0.1") -> bytes:
     address = ("127.0.0.1", port)
-    with closing(socket.create_connection(address, 5, source_address=(source, 0))) as wire:
+    with closing(socket.create_connection(address, PATIENCE, source_address=(source, 0))) as wire:
         try:
             greet_sender(wire, key, json.dumps([["a", offset]]).encode())
             return b"".join(iter(lambda: wire.recv(1 << 16), b""))
@@ -61,15 +61,16 @@ def ask(port: int, key: str, offset: int = 0, source: str = "127.0.0.1") -> byte
 
 
 def refused(port: int) -> bool:
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except ConnectionRefusedError:
-            return True
-        except ConnectionResetError:  # it closed with this connection in its queue
-            continue
-        time.sleep(0.05)
+    return becomes(lambda: _is_refused(port))
+
+
+def _is_refused(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), PATIENCE).close()
+    except ConnectionRefusedError:
+        return True
+    except ConnectionResetError:  # it closed with this connection in its queue
+        return False
     return False
 
 
@@ -111,7 +112,7 @@ def test_a_file_that_still_arrives_is_sent_as_far_as_it_is(tmp_path: Path) -> No
     files = {"a": {"size": len(BODY), "name": "a", "path": "a", "arriving": True}}
     (tmp_path / "a").write_bytes(b"what was here before")
     conversation, port = start(tmp_path, files=files)
-    with conversation, closing(socket.create_connection(("127.0.0.1", port), 5)) as wire:
+    with conversation, closing(socket.create_connection(("127.0.0.1", port), PATIENCE)) as wire:
         greet_sender(wire, KEY, b'[["a", 0]]')
         partial = tmp_path / "a.incomplete"
         with partial.open("wb", buffering=0) as file:
@@ -125,7 +126,7 @@ def test_a_file_that_still_arrives_is_sent_as_far_as_it_is(tmp_path: Path) -> No
 def test_a_file_that_arrived_wrong_ends_the_connection(tmp_path: Path) -> None:
     files = {"a": {"size": len(BODY), "name": "a", "path": "a", "arriving": True}}
     conversation, port = start(tmp_path, files=files)
-    with conversation, closing(socket.create_connection(("127.0.0.1", port), 5)) as wire:
+    with conversation, closing(socket.create_connection(("127.0.0.1", port), PATIENCE)) as wire:
         greet_sender(wire, KEY, b'[["a", 0]]')
         partial = tmp_path / "a.incomplete"
         partial.write_bytes(BODY[:3000])

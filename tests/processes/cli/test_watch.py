@@ -7,7 +7,6 @@ import json
 import os
 import shlex
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -28,6 +27,7 @@ from sparkfleet.launch.watching import unit
 from sparkfleet.launch.watching.notify import NotifySettings
 from tests.commandline import Done, becomes, run_command, start_command, within
 from tests.forking import ForkedProcess
+from tests.ports import reserve_port
 from tests.standin import engine
 
 PROGRAMS = Path(__file__).parents[3] / "sparkfleet" / "lab" / "host" / "programs"
@@ -76,13 +76,6 @@ class Machine:
         assert becomes(lambda: not Path(f"/proc/{leader}/environ").exists() or is_zombie(leader))
 
 
-def find_free_port() -> int:
-    with socket.socket() as server:
-        server.bind(("127.0.0.1", 0))
-        port: int = server.getsockname()[1]
-        return port
-
-
 def is_zombie(pid: int) -> bool:
     return ") Z " in Path(f"/proc/{pid}/stat").read_text()
 
@@ -104,7 +97,7 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machine
         "weights_source": str(engine._model(tmp_path / "standin")),
         "engine_venv": str(venv),
         "vllm_recipe": str(engine.RECIPE),
-        "vllm_port": find_free_port(),
+        "vllm_port": reserve_port(),
         "guard": False,
         "engine_clock_check": False,
         "notify": {"command": ["tee", "-a", str(tmp_path / "notified")]},

@@ -15,6 +15,7 @@ from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalConnection
 from tests.commandline import becomes
+from tests.ports import reserve_port
 
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 NAME = f"gateway-{os.getpid()}"  # two runs on a machine must not stop each other's processes
@@ -51,9 +52,7 @@ class Node:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.folder = root / NAME
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = int(probe.getsockname()[1])
+        self.port = reserve_port()
         self._link = LocalConnection(Host(name="here"))
 
     def ask(self, deed: str, program: str = "gateway", **more: Any) -> dict[str, Any]:

@@ -13,6 +13,7 @@ import pytest
 
 from sparkfleet.launch.host.port_holders import parse_holders
 from sparkfleet.onhost.deployment.containers import find_port_holders
+from tests.ports import closed_port
 
 # Stands for docker: `exec ID` runs its command here for the container `holds`, and holds nothing
 # for the others; `container inspect` prints the containers of a file.
@@ -98,7 +99,6 @@ def test_a_managed_container_that_is_paused_leaves_them_unknown(
 
 
 def test_the_engine_is_not_asked_where_nothing_listens(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-    request = {"cli": "/nowhere/docker", "ports": [port]}
-    assert find_port_holders(request, [{"id": "ours", "state": "running"}]) == {}
+    with closed_port() as port:
+        request = {"cli": "/nowhere/docker", "ports": [port]}
+        assert find_port_holders(request, [{"id": "ours", "state": "running"}]) == {}

@@ -15,7 +15,8 @@ from sparkfleet.model import Host
 from sparkfleet.remote import channel, connection, local, multiplexer
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.local import LocalConnection
-from tests.commandline import PATIENCE
+from sparkfleet.remote.multiplexer import Stream
+from tests.commandline import PATIENCE, becomes
 from tests.onhost import pack_program
 
 # What Debian packages as a login shell (valid in /etc/shells once installed).
@@ -95,7 +96,14 @@ def test_a_shell_that_ends_at_once_is_one_error(before: str, expected: str) -> N
 
 
 def test_a_shell_that_asks_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "START_TIMEOUT", 0.5)
+    await_start = Stream.await_start
+
+    def give_up_soon(stream: Stream, _timeout: float) -> None:
+        """Wait until the shell has printed, however late, and hardly longer."""
+        assert becomes(lambda: bool(stream._multiplexer.noise))
+        await_start(stream, 0.1)
+
+    monkeypatch.setattr(Stream, "await_start", give_up_soon)
     monkeypatch.setattr(multiplexer, "GRACE", 0.1)
     monkeypatch.setattr(local, "PATIENCE", 0.1)
     with pytest.raises(UnreachableError, match=r"it printed: Continue\? \[y/N\]"):

@@ -55,6 +55,7 @@ def test_two_copies_answer_at_one_address_and_each_is_asked(cluster: Cluster) ->
 def test_a_copy_that_was_killed_is_named_and_started_again_with_the_other(
     cluster: Cluster,
 ) -> None:
+    assert cluster.run("cluster.up", *MP).code == 0
     kill_copy(cluster, OTHER, "VLLM::EngineCore_DP1")
     status = cluster.run("cluster.status", "--output", "json")
     assert status.code == 2, status.output
@@ -69,6 +70,7 @@ def test_a_copy_that_was_killed_is_named_and_started_again_with_the_other(
 
 
 def test_all_copies_start_or_none_does(cluster: Cluster) -> None:
+    assert cluster.run("cluster.down").code == 0
     engine.misbehave(OTHER, "serve", at="start", exit=3, say=["CUDA error"])
     done = cluster.run("cluster.up", *MP)
     engine.behave(*HOSTS)

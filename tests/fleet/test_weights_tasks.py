@@ -64,10 +64,26 @@ def run(source: Path) -> Iterator[Type]:
     fleet.remove_fleet()
 
 
+@pytest.fixture
+def bare(run: Type) -> None:
+    """Leave nothing in the home of the hosts' user but the key that lets it in."""
+    own = ["find", "/home/nvidia", "-mindepth", "1", "-maxdepth", "1", "!", "-name", ".ssh"]
+    for host in HOSTS:
+        fleet.run_on(host, [*own, "-exec", "rm", "-rf", "{}", "+"])
+
+
+@pytest.fixture
+def staged(run: Type) -> None:
+    """See to it that both hosts have the model."""
+    done = run("weights.stage")
+    assert done.code == 0, done.output
+
+
 def _in(host: str, script: str) -> str:
     return fleet.run_on(host, ["sh", "-c", f"cd {MODEL} && {script}"]).stdout
 
 
+@pytest.mark.usefixtures("bare")
 def test_a_plan_shows_what_each_node_lacks_and_writes_nothing(run: Type) -> None:
     done = run("weights.plan")
     assert done.code == 0, done.output
@@ -80,6 +96,7 @@ def test_a_plan_shows_what_each_node_lacks_and_writes_nothing(run: Type) -> None
     assert fleet.run_on("spark-01", ["ls", "-A", "/home/nvidia"]).stdout.split() == [".ssh"]
 
 
+@pytest.mark.usefixtures("bare")
 def test_plan_verify_and_list_speak_json(run: Type) -> None:
     plans = json.loads(run("weights.plan", "--output", "json").output)["plans"]
     assert [(one["host"], one["lacks"], one["senders"]) for one in plans] == [
@@ -93,6 +110,7 @@ def test_plan_verify_and_list_speak_json(run: Type) -> None:
     }
 
 
+@pytest.mark.usefixtures("bare")
 def test_staging_copies_every_file_once_over_the_fabric(run: Type) -> None:
     done = run("weights.stage")
     assert done.code == 0, done.output
@@ -103,12 +121,14 @@ def test_staging_copies_every_file_once_over_the_fabric(run: Type) -> None:
     assert all("model-2-of-2.safetensors" in _in(host, "ls") for host in HOSTS)
 
 
+@pytest.mark.usefixtures("staged")
 def test_a_second_run_sends_nothing_and_says_so(run: Type) -> None:
     done = run("weights.stage")
     assert done.output.count("complete: 600 kB; 0 bytes to send") == 2
     assert [done.recap(host)["changed"] for host in HOSTS] == [0, 0]
 
 
+@pytest.mark.usefixtures("staged")
 def test_c41_a_flipped_byte_is_found_named_and_repaired_alone(run: Type) -> None:
     _in("spark-02", "printf X | dd of=model-1-of-2.safetensors bs=1 seek=5000 conv=notrunc")
     found = run("weights.verify")
@@ -121,6 +141,7 @@ def test_c41_a_flipped_byte_is_found_named_and_repaired_alone(run: Type) -> None
     assert run("weights.verify", "--full").code == 0
 
 
+@pytest.mark.usefixtures("staged")
 def test_c42_a_shard_that_the_index_names_and_no_host_has_is_found(run: Type) -> None:
     _in("spark-01", "rm model-2-of-2.safetensors")
     found = run("weights.verify")
@@ -131,6 +152,7 @@ def test_c42_a_shard_that_the_index_names_and_no_host_has_is_found(run: Type) ->
     assert run("weights.verify").code == 0
 
 
+@pytest.mark.usefixtures("bare", "staged")
 def test_models_are_listed_and_only_staged_ones_are_pruned(run: Type) -> None:
     fleet.run_on("spark-01", ["mkdir", "-p", "/home/nvidia/vllm/foreign"])
     fleet.run_on("spark-01", ["sh", "-c", "echo 1 >/home/nvidia/vllm/foreign/x.safetensors"])
@@ -209,6 +231,7 @@ def test_ctrl_c_in_the_middle_keeps_what_arrived_and_says_so(
         assert set(shown().values()) == {0}
 
 
+@pytest.mark.usefixtures("staged")
 def test_a_misspelt_model_is_guessed(run: Type) -> None:
     done = run("weights.prune", "tinny")
     assert done.code == 5

@@ -205,6 +205,12 @@ def test_a_gated_model_is_refused_before_a_host_starts_and_offline_asks_no_serve
         assert server.sent == 0
 
 
+def _has_large_part(host: str) -> bool:
+    """Return whether a host has more than 1 MB of a file that is not complete yet."""
+    find = ["find", "/home/nvidia/vllm", "-name", "*.incomplete", "-size", "+1000k"]
+    return bool(fleet.run_on(host, find, check=False).stdout)
+
+
 def test_ctrl_c_in_the_middle_keeps_what_arrived_and_says_so(
     run: Type, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -220,6 +226,8 @@ def test_ctrl_c_in_the_middle_keeps_what_arrived_and_says_so(
         typed = run.start("weights.stage", *given)
         before = server.sent
         assert becomes(lambda: server.sent >= before + 3_000_000)
+        server.rate = 50_000  # the rest takes a minute
+        assert becomes(lambda: all(map(_has_large_part, HOSTS)))
         typed.send_signal(signal.SIGINT)
         output, _ = typed.communicate(timeout=PATIENCE)
         assert typed.returncode == 130

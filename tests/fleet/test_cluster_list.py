@@ -13,7 +13,6 @@ from tests.standin.cluster import HOSTS, Cluster, start_cluster
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(240),
 ]
 CLUSTERS = {
     "pair": {"hosts": "sparks"},

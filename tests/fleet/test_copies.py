@@ -19,7 +19,6 @@ from tests.standin.cluster import HOSTS, Cluster, start_cluster
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(240),
 ]
 HEAD, OTHER = HOSTS
 MP = ("--dp", "2", "--executor", "mp")

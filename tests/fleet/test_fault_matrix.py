@@ -27,7 +27,7 @@ from tests.standin.faults import Deed
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(240),
+    pytest.mark.timeout(600),  # a lost host takes long
 ]
 
 HEAD, WORKER = HOSTS

@@ -21,7 +21,6 @@ from tests.standin.cluster import HOSTS, Cluster, start_cluster
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(300),
 ]
 KEY = "sk-0123456789abcdef"
 BACKEND_KEY = "vk-of-the-rack-alone"

@@ -25,7 +25,6 @@ from tests.standin import engine
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(120),
 ]
 
 HEAD = "spark-01"

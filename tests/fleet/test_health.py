@@ -22,7 +22,6 @@ from tests.standin.cluster import FOLDER, HOSTS, Cluster, boot, start_cluster
 pytestmark = [
     pytest.mark.fleet,
     pytest.mark.skipif(os.geteuid() != 0, reason="the lab needs root"),
-    pytest.mark.timeout(240),
 ]
 HEAD, WORKER = HOSTS
 RAY, MP = "ray", "mp"

@@ -26,7 +26,7 @@ pytestmark = [
 UP = ("cluster.up", "--dp", "2", "--executor", "mp")
 STREAMS = 16
 TOKENS = 150
-SILENCE = 20.0  # seconds after which a stream counts as lost
+SILENCE = 60.0  # seconds after which a stream counts as lost
 
 
 def stream(url: str, asked: str, seen: Callable[[], None] = lambda: None) -> bool:

@@ -18,7 +18,7 @@ from sparkfleet.lab.paths import REFRESH_DONE, REFRESH_REQUEST
 from sparkfleet.lab.plan import HostPlan
 from sparkfleet.lab.state import InitProcess, LabState
 
-PATIENCE = 5.0  # seconds; the kernel itself takes up to 1 s to report a link
+PATIENCE = 30.0  # seconds, on a busy machine; the kernel itself takes up to 1 s to report a link
 
 
 def wait_until_settled(state: LabState, host: HostPlan) -> None:

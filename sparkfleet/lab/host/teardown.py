@@ -22,7 +22,7 @@ from sparkfleet.lab.paths import CGROUP, CONTROL_NIC, LAYERS, NAMESPACES, PREFIX
 from sparkfleet.lab.state import read_start_ticks
 
 CGROUPS = Path("/sys/fs/cgroup")
-PATIENCE = 10.0  # seconds for killed processes to end
+PATIENCE = 30.0  # seconds for killed processes to end; those of vLLM have much memory to free
 THAW = {"freezer.state": "THAWED", "cgroup.freeze": "0"}  # by file, of cgroup v1 and v2
 
 

@@ -39,7 +39,7 @@ def parse_pins(lock: str) -> list[tuple[str, str]]:
 
 
 def find_incomplete(site: Path, pins: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return those of `wanted` that are not in `site`, or lack a file that they installed.
+    """Return those of `pins` that are not in `site`, or lack a file that they installed.
 
     pip writes RECORD last, so a distribution without one was interrupted. Bytecode does not
     count: a few wheels bring some, and it may since have been compiled anew.

@@ -30,7 +30,7 @@ class StepTarget:
 
     @classmethod
     def of(cls, state: LabState, host: HostPlan) -> StepTarget:
-        """Return the site of a host in a fleet that runs."""
+        """Return a host of a fleet that runs as a target."""
         return cls(plan=state.plan, host=host, pid1=state.running[host.name])
 
 
@@ -39,7 +39,7 @@ class FaultStep(Protocol):
 
     lost_at_boot: ClassVar[bool]  # a boot of the host undoes it
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Do it; raises UsageError where this machine cannot."""
 
 
@@ -51,9 +51,9 @@ class IpBatch:
     namespace: str
     lines: tuple[str, ...]
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Run them all, or fail at the first that the kernel refuses."""
-        del site
+        del target
         network.run_ip(self.lines, self.namespace)
 
 
@@ -66,9 +66,9 @@ class NetnsProgram:
     argvs: tuple[tuple[str, ...], ...]
     stdin: str = ""
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Try them in turn, as kernels lack this or that."""
-        del site
+        del target
         for argv in self.argvs:
             done = subprocess.run(
                 ["ip", "netns", "exec", self.namespace, *argv],
@@ -93,9 +93,9 @@ class HostScript:
     lost_at_boot: ClassVar[bool] = True
     script: str
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Run it to its end."""
-        run_in_host(site.pid1, ["bash", "-ec", self.script])
+        run_in_host(target.pid1, ["bash", "-ec", self.script])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,9 +106,9 @@ class InitFile:
     path: Path
     text: str | None
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Write or remove it; PID 1 looks when it is asked to settle."""
-        path = resolve_host_path(site.pid1, self.path)
+        path = resolve_host_path(target.pid1, self.path)
         if self.text is None:
             path.unlink(missing_ok=True)
         else:
@@ -122,9 +122,9 @@ class ResizeHome:
     lost_at_boot: ClassVar[bool] = False
     size: str | None
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Remount it, which needs no memory, as a file that fills it would."""
-        home = locate_layers(site.host.name) / "home"
+        home = locate_layers(target.host.name) / "home"
         usage = os.statvfs(home)
         used = max(usage.f_blocks - usage.f_bfree, 1) * usage.f_frsize
         size = f"size={self.size or used}"
@@ -137,22 +137,22 @@ class KillHost:
 
     lost_at_boot: ClassVar[bool] = False
 
-    def run(self, site: StepTarget) -> None:
+    def run(self, target: StepTarget) -> None:
         """Kill PID 1; the kernel ends the rest with it."""
-        if site.pid1.alive:
-            kill_processes([site.pid1.pid])
+        if target.pid1.alive:
+            kill_processes([target.pid1.pid])
 
 
 def run_steps(
     steps: Callable[[FleetPlan, HostPlan], Iterable[FaultStep]],
-    site: StepTarget,
+    target: StepTarget,
     *,
     lost_at_boot: bool = False,
 ) -> None:
-    """Run all steps at a site, or only those that a boot undoes."""
-    for step in steps(site.plan, site.host):
+    """Run all steps on a target, or only those that a boot undoes."""
+    for step in steps(target.plan, target.host):
         if step.lost_at_boot or not lost_at_boot:
-            step.run(site)
+            step.run(target)
 
 
 def run_in_host(

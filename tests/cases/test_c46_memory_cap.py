@@ -17,6 +17,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote import ping, sockets, ssh
 from tests import gb10
 from tests.engines import DOCKER, option, settings, words
+from tests.ports import closed_port
 from tests.surveys import make_survey
 
 _SURVEY = make_survey(engine={})
@@ -71,12 +72,11 @@ def test_a_host_whose_ssh_is_silent_while_it_answers_pings_is_distinguished(
 
 
 def test_a_host_that_refuses_is_not_taken_for_one_that_is_starved() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        port = gone.getsockname()[1]
-    address = {"ansible_host": "127.0.0.1", "ansible_port": port}
-    host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
-    with pytest.raises(UnreachableError, match="Connection refused"):
-        ssh.connect_ssh(host)
+    with closed_port() as port:
+        address = {"ansible_host": "127.0.0.1", "ansible_port": port}
+        host = Host(name="spark-1", vars={name: Value(data=data) for name, data in address.items()})
+        with pytest.raises(UnreachableError, match="Connection refused"):
+            ssh.connect_ssh(host)
 
 
 @pytest.mark.skipif(shutil.which("ping") is None, reason="the note needs ping")

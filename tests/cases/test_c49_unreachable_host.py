@@ -10,6 +10,7 @@ import pytest
 
 from sparkfleet.cli.program import create_program
 from sparkfleet.remote import sockets, ssh
+from tests.ports import closed_port
 
 PATIENCE = 0.5  # seconds; in earnest 15
 INVENTORY = """\
@@ -28,9 +29,7 @@ def inventory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
     for module in (ssh, sockets):
         monkeypatch.setattr(module, "CONNECT_TIMEOUT", PATIENCE)
-    with socket.create_server(("127.0.0.1", 0)) as gone:
-        closed = gone.getsockname()[1]
-    with socket.create_server(("127.0.0.1", 0)) as server:
+    with closed_port() as closed, socket.create_server(("127.0.0.1", 0)) as server:
         silent = server.getsockname()[1]
         path = tmp_path / "inventory.yml"
         path.write_text(INVENTORY.format(folder=tmp_path, silent=silent, closed=closed))

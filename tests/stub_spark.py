@@ -36,7 +36,7 @@ PROGRAMS = {
     "stub/vllm": """#!/bin/bash
 printf '%s\\0' "$@" | base64 -w0; echo
 env -0 | base64 -w0; echo
-[ -n "${STAY:-}" ] && exec sleep 60
+[ -n "${STAY:-}" ] && exec sleep 600
 exit 0
 """,
     "stub/python3": """#!/bin/bash

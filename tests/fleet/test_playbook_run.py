@@ -33,15 +33,6 @@ EXAMPLE = Path(__file__).parents[2] / "playbooks" / "examples" / "chat-template.
 NAMES = ("spark-01", "spark-02")
 
 
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    """Return the lab that runs, or one of our own."""
-    running = fleet.read_fleet()
-    yield running or fleet.start_fleet(2)
-    if running is None:
-        fleet.remove_fleet()
-
-
 def _counting(channels: Counter[str], connections: Counter[str]) -> Callable[[Host], Connection]:
     class Counted(SshConnection):
         def _start(self, command: Command) -> Channel:

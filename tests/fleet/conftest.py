@@ -13,7 +13,8 @@ from tests.standin import engine
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[LabFleet]:
-    """Boot two hosts for the tests of a file, and remove them after these."""
+    """Boot two fresh hosts for the tests of a file, and remove them after these."""
+    fleet.remove_fleet()  # such as that of ./demo, which serves
     yield fleet.start_fleet(2)
     fleet.remove_fleet()
 

@@ -15,6 +15,7 @@ import pytest
 
 from sparkfleet.inventory.loading import load_inventory
 from sparkfleet.lab import fleet, paths
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.launch.host import memory_guard, processes
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.open import open_connection
@@ -45,11 +46,8 @@ class Cluster:
 
 
 @pytest.fixture(scope="module")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    lab = fleet.start_fleet(2)
-    engine.install(HEAD, WORKER)
-    yield Cluster(engine.inventory(lab, tmp_path_factory.mktemp("guard")))
-    fleet.remove_fleet()
+def cluster(lab: LabFleet, standin: None, tmp_path_factory: pytest.TempPathFactory) -> Cluster:
+    return Cluster(engine.inventory(lab, tmp_path_factory.mktemp("guard")))
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,12 +98,6 @@ def _gate(lab: LabFleet, **variables: Any) -> Gate:
 def _start(hosts: int = 2, cables: str = "crossed", *, separate: bool = False) -> LabFleet:
     """Boot Sparks whose two rails of a cage share one wire, as on hardware."""
     return fleet.start_fleet(hosts, cables=cables, separate_wires=separate)
-
-
-@pytest.fixture(scope="module")
-def lab() -> Iterator[LabFleet]:
-    yield _start(2)
-    fleet.remove_fleet()
 
 
 FAULTS: Mapping[str, tuple[set[tuple[str, str, str]], bool]] = {

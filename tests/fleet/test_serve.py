@@ -6,11 +6,12 @@ import json
 import os
 import re
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import pytest
 
 from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import LabFleet
 from tests.commandline import Done, Event, chat, run_command, type_command
 from tests.standin import engine
 
@@ -30,11 +31,8 @@ Run = Callable[..., Done]
 
 
 @pytest.fixture(scope="module")
-def inventory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    lab = fleet.start_fleet(2)
-    engine.install(*HOSTS)
-    yield str(engine.inventory(lab, tmp_path_factory.mktemp("standin")))
-    fleet.remove_fleet()
+def inventory(lab: LabFleet, standin: None, tmp_path_factory: pytest.TempPathFactory) -> str:
+    return str(engine.inventory(lab, tmp_path_factory.mktemp("standin")))
 
 
 @pytest.fixture

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from sparkfleet.lab import fleet
+from sparkfleet.lab.fleet import LabFleet
 from sparkfleet.lab.plan import CONTROL
 from tests.commandline import PATIENCE, Done, becomes, command_line, run_as_typed
 from tests.doubles.hub_server import HubServer
@@ -59,9 +59,8 @@ class Type:
 
 
 @pytest.fixture(scope="module")
-def run(source: Path) -> Iterator[Type]:
-    yield Type(fleet.start_fleet(2).inventory, source)
-    fleet.remove_fleet()
+def run(lab: LabFleet, source: Path) -> Type:
+    return Type(lab.inventory, source)
 
 
 @pytest.fixture

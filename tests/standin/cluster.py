@@ -161,12 +161,13 @@ def boot(host: str) -> None:
 
 @contextmanager
 def start_cluster(folder: Path, **variables: Any) -> Iterator[Cluster]:
-    """Boot a lab of two hosts with the engine; yield its cluster, on which nothing runs.
+    """Boot a fresh lab of two hosts with the engine; yield its cluster, on which nothing runs.
 
     The state of this machine is below `folder` meanwhile. `variables` go into the inventory.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(folder / "state"))
+        fleet.remove_fleet()
         lab = fleet.start_fleet(len(HOSTS))
         engine.install(*HOSTS)
         yield Cluster(lab=lab, inventory=engine.inventory(lab, folder, **variables))

@@ -17,6 +17,7 @@ from sparkfleet.commands import build_script_command
 from sparkfleet.errors import PlaybookError
 from sparkfleet.model import Host, Outcome, Status
 from sparkfleet.remote.local import LocalConnection
+from tests.ports import closed_port
 from tests.scenes import inventory, play
 
 ONE = inventory(("spark-01",))
@@ -34,10 +35,9 @@ def port() -> Iterator[int]:
 
 
 @pytest.fixture
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        number: int = server.getsockname()[1]
-    return number
+def free_port() -> Iterator[int]:
+    with closed_port() as number:
+        yield number
 
 
 class Answers(http.server.BaseHTTPRequestHandler):
@@ -89,7 +89,7 @@ def test_a_port_can_be_wanted_closed(tmp_path: Path, port: int, free_port: int) 
 
 
 def test_a_url_is_asked_until_it_answers_as_wanted(tmp_path: Path, url: str) -> None:
-    outcome = _outcome(tmp_path, f"wait_http: {{url: '{url}', contains: ready, timeout: 20}}")
+    outcome = _outcome(tmp_path, f"wait_http: {{url: '{url}', contains: ready, timeout: 60}}")
     assert outcome.status is Status.OK
     assert Answers.asked == 3
 

@@ -25,6 +25,7 @@ from sparkfleet.launch.gateway.keys import ApiKey
 from sparkfleet.launch.gateway.rendering import render_gateway
 from sparkfleet.launch.gateway.routes import ServedCluster, build_routes
 from tests.commandline import becomes, within
+from tests.ports import reserve_port
 
 HAPROXY = shutil.which("haproxy", path=f"{os.environ['PATH']}:/usr/sbin:/usr/local/sbin")
 KEY = "sk-0123456789abcdef"
@@ -170,12 +171,6 @@ class Proxy:
             self.process.wait(60)
 
 
-def find_free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 @pytest.fixture
 def servers() -> Iterator[tuple[Server, Server]]:
     made = (Server(), Server())
@@ -187,7 +182,7 @@ def servers() -> Iterator[tuple[Server, Server]]:
 
 @pytest.fixture
 def proxy(tmp_path: Path) -> Iterator[Proxy]:
-    made = Proxy(folder=tmp_path, port=find_free_port())
+    made = Proxy(folder=tmp_path, port=reserve_port())
     yield made
     made.stop()
 

@@ -13,6 +13,7 @@ import pytest
 from sparkfleet.errors import CommandError
 from sparkfleet.model import Host
 from sparkfleet.remote.local import LocalConnection
+from tests.ports import closed_port
 
 NODE = "{'NodeManagerAddress': %r, 'Alive': %r, 'Resources': {'GPU': 1.0}}"
 HEAD = NODE % ("10.0.0.1", True)
@@ -96,7 +97,8 @@ def test_a_node_that_does_not_join_is_absent_from_the_answer(tmp_path: Path, add
 @pytest.mark.parametrize("internal", [True, False])
 def test_a_head_without_an_open_port_does_not_answer(tmp_path: Path, *, internal: bool) -> None:
     _write_ray(tmp_path, internal=internal)
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        closed = f"127.0.0.1:{server.getsockname()[1]}"
-    with pytest.raises(CommandError, match=f"Ray's head does not answer at {closed}"):
-        _ask(tmp_path, closed, "10.0.0.1", timeout=0)
+    with (
+        closed_port() as port,
+        pytest.raises(CommandError, match=f"Ray's head does not answer at 127.0.0.1:{port}"),
+    ):
+        _ask(tmp_path, f"127.0.0.1:{port}", "10.0.0.1", timeout=0)

@@ -78,10 +78,9 @@ def test_silence_is_distinguished_from_the_end(
 ) -> None:
     monkeypatch.setattr(local, "PATIENCE", 0.1)
     channel = link.open(Command(argv=("sh", "-c", "echo one; sleep 20")))
-    lines = channel.lines(silence=0.3)
-    assert next(lines) == b"one"
+    assert next(channel.lines(silence=60)) == b"one"
     with pytest.raises(ChannelTimeoutError):
-        next(lines)
+        next(channel.lines(silence=0.3))
     channel.close()
 
 

@@ -81,7 +81,8 @@ def _on_a_terminal(monkeypatch: pytest.MonkeyPatch, work: Any) -> str:
         patch.setattr(sys, "stdout", stream)
         patch.setattr(sys, "stderr", stream)
         work()
-    reader.join(timeout=20)
+    reader.join(timeout=60)
+    assert not reader.is_alive()
     os.close(ours)
     return b"".join(got).decode()
 

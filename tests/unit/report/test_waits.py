@@ -74,7 +74,7 @@ def test_a_long_wait_gets_a_row_with_its_time(monkeypatch: pytest.MonkeyPatch) -
 
     monkeypatch.setattr(screen, "_show_waits", show)
     screen.wait("spark-01", "connecting to 10.0.0.1, for at most 15 s")
-    assert shown.wait(20)
+    assert shown.wait(60)
     screen.clear()
     assert "connecting to 10.0.0.1, for at most 15 s" in stream.getvalue()
 

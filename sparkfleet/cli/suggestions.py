@@ -22,7 +22,7 @@ ANSIBLE = {  # options of ansible-playbook, and what to type here
     "--user": "type: --set ansible_user=NAME, or set ansible_user in the inventory",
     "--private-key": "type: --set ansible_ssh_private_key_file=FILE, or set it in the inventory",
     "--become": "write become: true in the play or task; --ask-become-pass asks for the password",
-    "--become-user": "write become_user: NAME in the play or task",
+    "--become-user": "type: --set ansible_become_user=NAME, or set it in the inventory",
     "--ask-pass": "SSH accepts keys only; to copy yours to the hosts: {task:hosts.authorize}",
     "--vault-password-file": "ansible-vault is not supported: give secrets by {from_file: PATH}",
     "--syntax-check": "type: --list-tasks, which reads the playbook and touches no host",

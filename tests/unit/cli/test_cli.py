@@ -339,6 +339,7 @@ def test_every_host_is_named_with_what_is_wrong_on_it(capfd: pytest.CaptureFixtu
         (["cluster.up", "--recip", "x"], "did you mean '--recipe'?"),
         (["cluster.up", "--step"], "type: --start-at NAME, or --tags"),
         (["cluster.up", "-b"], "write become: true in the play or task"),
+        (["cluster.up", "--become-user", "me"], "type: --set ansible_become_user=NAME, or set"),
         (["cluster.up", "-u", "me"], "type: --set ansible_user=NAME"),
         (["cluster.up", "--ask-vault-pass"], "ansible-vault is not supported"),
         (["cluster.up", "--zzz"], "see its options: sparkfleet cluster.up --help"),

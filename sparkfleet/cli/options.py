@@ -220,7 +220,10 @@ class Options:
         "what joins the ranks of several hosts", choice(VARIABLES["vllm_executor"].choices)
     )
     solo: bool = flag("one Spark: no fabric, no Ray")
-    yes: bool = flag("change the size of a running deployment without asking")
+    yes: bool = flag(
+        "do not ask before changing the size of a running deployment, or running third-party code "
+        "of a recipe"
+    )
     cluster: str | None = option(
         "which cluster, if the inventory defines several in `clusters`", value="CLUSTER"
     )

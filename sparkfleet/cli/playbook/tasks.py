@@ -48,8 +48,8 @@ class ActionsOptions(Options):
 def run(options: PlaybookOptions) -> int:
     """Run a playbook: plays and tasks as in Ansible, with the actions of docs/playbooks.md.
 
-    --tp, --pp, --solo, --recipe and --cluster are for playbooks with cluster_up or its tasks;
-    without them it uses every Spark of the cluster.
+    --tp, --pp, --dp, --solo, --recipe and --cluster are for playbooks with cluster_up or its tasks;
+    without a size such a playbook uses every Spark of the cluster that the recipe can use.
 
       {task:playbook.run} my.yml --check --diff
       {task:playbook.run} chat-template --tp 2      a shipped example, by its name

@@ -20,6 +20,7 @@ from sparkfleet.cli.recipes.options import (
 
 TP = ("tp",)
 PP = ("pp",)
+TP_HELP = "tensor-parallel size; by default the smallest that the recipe supports"
 
 
 @command("recipes.list", CLUSTER, OUTPUT)
@@ -54,7 +55,7 @@ def show(options: RecipeOptions) -> int:
     return show_recipe(options)
 
 
-@command("recipes.validate", TP, PP, OUTPUT)
+@command("recipes.validate", TP, PP, OUTPUT, help={"tp": TP_HELP})
 def validate(options: ValidateOptions) -> int:
     """Check recipes against the documented mistakes; starts nothing and connects to no host.
 
@@ -88,7 +89,7 @@ def suggest(options: SuggestOptions) -> int:
     return show_suggestions(options)
 
 
-@command("recipes.fit", TP, PP, HOSTS, OUTPUT)
+@command("recipes.fit", TP, PP, HOSTS, OUTPUT, help={"tp": TP_HELP})
 def fit(options: FitOptions) -> int:
     """Estimate memory, context length, concurrency and speed of a recipe.
 

@@ -140,6 +140,21 @@ def test_a_task_offers_its_options(task: str) -> None:
     assert all(each.help for each in arguments)
 
 
+@pytest.mark.parametrize(
+    ("task", "name", "expected"),
+    [
+        ("cluster.up", "tp", "every Spark that the recipe can use"),
+        ("recipes.fit", "tp", "by default the smallest that the recipe supports"),
+        ("recipes.validate", "tp", "by default the smallest that the recipe supports"),
+        ("cluster.up", "yes", "third-party code of a recipe"),
+        ("recipes.import", "yes", "import mods"),
+    ],
+)
+def test_help_says_what_the_option_does_in_its_task(task: str, name: str, expected: str) -> None:
+    (text,) = (each.help for each in namespace[task].get_arguments() if each.name == name)
+    assert expected in str(text)
+
+
 def test_every_task_is_listed() -> None:
     assert set(OFFERED) == set(namespace.task_names)
 

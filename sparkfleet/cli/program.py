@@ -16,15 +16,20 @@ from invoke.program import Program
 from sparkfleet import __version__
 from sparkfleet.cli import completion
 from sparkfleet.cli.suggestions import explain_parse_error
-from sparkfleet.cli.task_help import format_usage, list_option_rows, list_options_of
+from sparkfleet.cli.task_help import (
+    format_about,
+    format_usage,
+    list_option_rows,
+    list_options_of,
+)
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.command_name import expand_commands
 from sparkfleet.errors import UsageError
 from sparkfleet.report import screens
 
 USAGE = 5  # the exit code of anything wrong before the first host is touched
-# invoke's other options are about commands that it would run itself: nothing here heeds them, and
-# who types --dry means --check.
+# invoke's other options are about commands that it would run itself: nothing here uses them, and
+# somebody who types --dry means --check.
 CORE = (
     *("complete", "debug", "help", "list", "list-depth", "list-format"),
     *("print-completion-script", "version", "write-pyc"),
@@ -119,7 +124,7 @@ class SparkfleetProgram(Program):
     def print_task_help(self, name: str) -> None:
         """Print how a task is typed, what it does, and its options."""
         options = list_options_of(namespace[name])
-        about = expand_commands(inspect.getdoc(namespace[name]) or "")
+        about = format_about(inspect.getdoc(namespace[name]) or "")
         usage = format_usage(self.binary, name, options)
         screens.write_escaped(sys.stdout, f"Usage: {usage}\n\n{about}\n\n")
         if options:

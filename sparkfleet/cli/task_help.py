@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from sparkfleet.cli.options import Option
 from sparkfleet.command_name import expand_commands
 
 SIZES = ("tp", "pp", "dp")  # depend on the cluster and the recipe
+# A docstring that holds only examples loses their indentation when it is formatted.
+EXAMPLE = re.compile(r"^(?=\{task:)", re.MULTILINE)
 
 
 def format_usage(binary: str, task: str, options: Sequence[Option]) -> str:
@@ -16,6 +19,11 @@ def format_usage(binary: str, task: str, options: Sequence[Option]) -> str:
     optional = [f"[{each.name.upper()}]" for each in options if each.optional]
     rest = ["[--options]"] if any(not each.positional for each in options) else []
     return " ".join([binary, task, *needed, *optional, *rest])
+
+
+def format_about(text: str) -> str:
+    """Return the docstring of a task for its help, with all examples indented."""
+    return expand_commands(EXAMPLE.sub("  ", text))
 
 
 def list_option_rows(options: Sequence[Option]) -> Iterator[tuple[str, str]]:

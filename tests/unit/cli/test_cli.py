@@ -587,6 +587,14 @@ def test_every_task_explains_itself(call: Call, task: str) -> None:
     assert done.stdout.startswith(f"Usage: sparkfleet {task}{needed.get(task, '')} [--options]\n")
 
 
+@pytest.mark.parametrize("task", ["cluster.logs", "cluster.status", "lab.engine"])
+def test_examples_are_indented(call: Call, task: str) -> None:
+    lines = call(task, "--help").stdout.partition("Options:")[0].splitlines()
+    examples = [line for line in lines[1:] if f"sparkfleet {task}" in line]
+    assert len(examples) == 2
+    assert all(line.startswith("  sparkfleet ") for line in examples)
+
+
 def test_help_may_be_a_word(call: Call) -> None:
     assert call("help", "cluster.up").stdout == call("cluster.up", "--help").stdout
     assert call("help").stdout == call("--help").stdout

@@ -203,7 +203,7 @@ def test_a_cache_of_the_hub_is_refused_with_the_snapshot_to_name(
         ({"context": "much"}, "--context: expected a number of tokens"),
         ({"tp": "0"}, "--tp: expected an integer from 1 to"),
         ({"folder": "nowhere"}, "folder nowhere not found"),
-        ({"folder": "model", "hub": True}, "name one place to read the model from"),
+        ({"folder": "model", "hub": True}, "--folder and --hub cannot be combined: each reads"),
         ({"set": ["vllm_args={gpu-memory-utilization: 3}"]}, "(got 3)"),
     ],
 )

@@ -52,8 +52,12 @@ class FitRequest:
     @classmethod
     def from_options(cls, options: FitOptions) -> FitRequest:
         """Return the request in the options of the task; raises UsageError."""
-        if len([name for name in SOURCES if getattr(options, name)]) > 1:
-            raise UsageError("name one place to read the model from: --folder, --staged or --hub")
+        sources = [f"--{name}" for name in SOURCES if getattr(options, name)]
+        if len(sources) > 1:
+            raise UsageError(
+                f"{' and '.join(sources)} cannot be combined: each reads the model elsewhere",
+                hint="leave one out",
+            )
         overrides = {
             "max-model-len": options.max_model_len,
             "max-num-seqs": options.max_num_seqs,

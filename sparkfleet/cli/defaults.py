@@ -7,7 +7,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from sparkfleet.errors import UsageError
+from sparkfleet.errors import UsageError, quote_value
 from sparkfleet.lab.paths import INVENTORY as LAB_INVENTORY
 from sparkfleet.model import Host
 from sparkfleet.resources import PACKAGE, resolve_path
@@ -68,7 +68,12 @@ def _from_config() -> list[str]:
         if node is not None:
             items = node.data if isinstance(node.data, list) else [node.data]
             if not all(isinstance(item, str) for item in items):
-                raise UsageError("inventory: expected a file, or a list of files", where=node.where)
+                given = quote_value(node.data)
+                raise UsageError(
+                    f"inventory: expected a file, or a list of files (got {given})",
+                    where=node.where,
+                    hint=f"write: inventory: {OWN_INVENTORY}",
+                )
             return [_check_exists(item, by=name) for item in items]
     return []
 
@@ -76,7 +81,11 @@ def _from_config() -> list[str]:
 def _check_config(tree: positions.Node) -> None:
     """Raise UsageError for an unknown setting in sparkfleet's own file."""
     if not isinstance(tree, positions.Map):
-        raise UsageError("not a mapping", where=tree.where, hint="write: inventory: FILE")
+        raise UsageError(
+            f"expected a mapping (got {quote_value(tree.data)})",
+            where=tree.where,
+            hint=f"write: inventory: {OWN_INVENTORY}",
+        )
     for key in tree.names():
         if key.data != "inventory":
             raise UsageError(

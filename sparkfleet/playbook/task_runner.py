@@ -216,7 +216,8 @@ def _place_errors(task: Task) -> Iterator[None]:
     except InputError as error:
         if task.no_log:
             message = f"the task {task.name!r} cannot be run; no_log hides the reason"
-            raise PlaybookError(message, where=task.where) from None
+            hint = "to see it, run once without no_log"
+            raise PlaybookError(message, where=task.where, hint=hint) from None
         if not isinstance(error, PlaybookError) or any(p.where for p in error.problems):
             raise
         raise PlaybookError(error.message, where=task.where, hint=error.hint) from error

@@ -118,7 +118,7 @@ def write_output_files(
         _note(folder, contents)
     except OSError as error:
         place = error.filename or format_path(folder)
-        raise UsageError(f"{place} cannot be written: {error.strerror}") from error
+        raise UsageError(f"{place} cannot be written: {error.strerror}", hint=ANOTHER) from error
 
 
 def _check(folder: Path, names: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from sparkfleet.cli.connection_checks import check_ssh_options, check_sudo_passw
 from sparkfleet.cli.context import CommandContext, check_tp, get_tp, resolve_context
 from sparkfleet.cli.options import Options, format_command_line
 from sparkfleet.cli.recipes.review import review_recipe
+from sparkfleet.command_name import name_command
 from sparkfleet.errors import PlaybookError
 from sparkfleet.playbook.assignment import (
     assign_hosts,
@@ -35,7 +36,8 @@ def find_playbook(name: str) -> Path:
     shipped = name.removeprefix("playbooks/") if is_file_name else f"{name}.yml"
     path = find_data_file("playbooks", shipped) or find_data_file(EXAMPLES, shipped)
     if path is None and (why := explain_unreadable_file(Path(name))):
-        raise PlaybookError(f"{name!r} cannot be read: {why}")
+        hint = f"name a file: {name_command('playbook.run')} FILE.yml"
+        raise PlaybookError(f"{name!r} cannot be read: {why}", hint=hint)
     if path is None:
         names = [*list_data_files("playbooks", ".yml"), *list_data_files(EXAMPLES, ".yml")]
         raise PlaybookError(f"playbook {name!r} not found", hint=suggest_similar(name, names))

@@ -435,8 +435,14 @@ def test_the_inventory_is_the_first_that_is_named(
     ("text", "expected"),
     [
         ("inventori: a.yml\n", "sparkfleet.yaml:1:1: unknown setting 'inventori'"),
-        ("- a.yml\n", "sparkfleet.yaml:1:1: not a mapping"),
-        ("inventory: 3\n", "sparkfleet.yaml:1:12: inventory: expected a file, or a list of files"),
+        ("- a.yml\n", "sparkfleet.yaml:1:1: expected a mapping (got ['a.yml'])\n"),
+        (
+            "inventory: 3\n",
+            (
+                "sparkfleet.yaml:1:12: inventory: expected a file, or a list of files (got 3)\n"
+                "    inventory: 3\n               ^\n  write: inventory: inventories/local.yml\n"
+            ),
+        ),
         ("inventory: gone.yml\n", "inventory gone.yml not found\n  it is named in sparkfleet.yaml"),
     ],
 )

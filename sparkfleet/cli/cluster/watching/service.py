@@ -22,6 +22,7 @@ RUNTIME = "XDG_RUNTIME_DIR"  # by which `systemctl --user` finds the manager of 
 MANAGER = "systemd/private"  # its socket there
 MANAGER_LIMIT = 30.0  # seconds for its start
 INTERVAL = 0.05  # seconds between two looks
+CHECK_SYSTEMD = "check that systemd is running and that you may manage units: systemctl status"
 
 
 def set_watch_service(options: Options, verb: str) -> None:
@@ -68,11 +69,11 @@ def run_system_command(command: Sequence[str], *, sudo: bool, text: str = "") ->
             env=environment,
         )
     except (OSError, subprocess.TimeoutExpired) as error:
-        raise UsageError(f"{quote(argv)} could not be run: {error}") from error
+        raise UsageError(f"{quote(argv)} could not be run: {error}", hint=CHECK_SYSTEMD) from error
     if done.returncode:
         raise UsageError(
             f"{quote(argv)} exited with status {done.returncode}: {done.stderr.strip()}",
-            hint="check that systemd is running and that you may manage units: systemctl status",
+            hint=CHECK_SYSTEMD,
         )
     if tuple(command[:2]) == unit.LINGER:
         _wait_for_manager()

@@ -62,7 +62,7 @@ def follow_logs(
 
     answers = fetch(lines)
     _print_logs(answers)
-    with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
+    with contextlib.suppress(KeyboardInterrupt):  # ends --follow
         last: Lines = _split_lines(fetch(REACH)) if follow else {}
         while follow and output_streams.has_reader():
             time.sleep(EVERY)

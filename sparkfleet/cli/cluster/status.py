@@ -46,7 +46,7 @@ def show_status(options: StatusOptions) -> int:
         with open_wait_display(quiet=options.json) as show:
             scan = scan_cluster(session, show)
         _print_status(session.context, scan, options)
-        with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
+        with contextlib.suppress(KeyboardInterrupt):  # ends it, with the exit code of the last scan
             while options.watch and output_streams.has_reader():
                 time.sleep(EVERY)
                 scan = scan_cluster(session, probe=ProbeUse.NEVER)

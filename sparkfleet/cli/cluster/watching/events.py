@@ -41,7 +41,7 @@ def show_events(options: EventsOptions) -> int:
     with open_cluster(options) as session:
         log = fetch_event_log(session, options.lines)
         _print_log(session, log, options)
-        with contextlib.suppress(KeyboardInterrupt):  # its end, with 0
+        with contextlib.suppress(KeyboardInterrupt):  # ends --follow
             while options.follow and output_streams.has_reader():
                 time.sleep(EVERY)
                 fresh = fetch_event_log(session)

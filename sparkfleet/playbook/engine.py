@@ -141,7 +141,7 @@ class PlaybookRunner:
         self._regain_lost()
         for applied in reversed(self._runner.applied):
             answers = run.pool.map(self._salvage(applied), self._left(applied))
-            self._note(applied, "salvage", answers)
+            self._note(applied, "saving the logs", answers)
         for applied in reversed(self._runner.applied):
             result = applied.action.roll_back(run, self._left(applied), applied.plans)
             answers = store_provided(run, applied.action, result)

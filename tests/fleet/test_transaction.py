@@ -280,7 +280,7 @@ def test_a_connection_that_drops_while_weights_are_sent_does_not_undo_a_run(
     run: Run, inventory: str, large_model: Path, command: tuple[str, ...], host: str, fault: Fault
 ) -> None:
     run("cluster.down")
-    drop = Event(mark="to bring to the hosts:", deed=fault(host))
+    drop = Event(mark="missing on the hosts:", deed=fault(host))
     words = ("--set", f"weights_source={large_model}", "--inventory", inventory)
     done = type_command(*command, *words, events=[drop])
     assert done.code == 0, done.output

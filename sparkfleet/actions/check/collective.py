@@ -50,8 +50,8 @@ class CollectiveArgs:
     """The part of the measurement to do."""
 
     step: Literal["all", "begin", "end"] = arg(
-        "begin lets the programs of prepare_collective measure while Ray starts, and end judges "
-        "their results; all measures and waits, as begin does where nothing was prepared",
+        "begin: have the programs of prepare_collective measure while Ray starts; end: judge their "
+        "results; all: measure and wait, as begin does where nothing was prepared",
         default="all",
     )
 

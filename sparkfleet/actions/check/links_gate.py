@@ -113,7 +113,7 @@ def find_measured_rate(run: RunContext, fabric: links.Fabric | None) -> float | 
 def read_receipts(
     run: RunContext, hosts: tuple[Host, ...], file: str = receipt.FILE
 ) -> dict[str, receipt.LinksReceipt | None]:
-    """Return the receipts that the facts brought along, by host; None where none is valid."""
+    """Return the receipts that came with the facts, by host; None where none is valid."""
     receipts = {}
     for host in hosts:
         path = receipt.build_receipt_path(run.settings(host).cluster_dir, run.cluster.name, file)

@@ -19,10 +19,11 @@ from sparkfleet.remote.pool import Answers
 
 
 class PrepareCollective(Action[NoArgs]):
-    """Let the engine's Python of each host import torch, which takes seconds, for `collective`.
+    """Start each host's engine Python for `collective`, since importing torch takes seconds.
 
-    Only where that will surely measure: nothing runs, and no receipt is current. The container of
-    an image mounts files that are staged first, so its Python is started by `collective` itself.
+    Only where `collective` is sure to measure: nothing runs, and no receipt is current. The
+    container of an image mounts files that are staged first, so `collective` itself starts its
+    Python.
     """
 
     name = "prepare_collective"

@@ -19,13 +19,13 @@ from sparkfleet.remote.connection import Connection
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuClockLimitArgs:
-    """Whether a limit is wanted at all."""
+    """Whether to lift the limit, whatever is configured."""
 
     lift: bool = arg("lift the limit, for a cluster that stops", default=False)
 
 
 class GpuClockLimit(Action[GpuClockLimitArgs]):
-    """Limit the GPU's clock to `gpu_clock_max`, and lift a limit that is not wanted any more.
+    """Limit the GPU's clock to `gpu_clock_max`, and lift a limit that is no longer configured.
 
     By `sudo nvidia-smi -lgc`; it changes what runs without a new start. `cluster.down` lifts it.
     """

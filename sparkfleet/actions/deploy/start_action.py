@@ -64,7 +64,7 @@ class StartScriptAction(StartAction[R]):
     def plan(self, run: RunContext, inspected: Mapping[str, Any]) -> Mapping[str, Plan]:
         """Start the script if the deployment must be started."""
         if not run.launch.reason:
-            return {name: Plan(message="runs") for name in inspected}
+            return {name: Plan(message="running") for name in inspected}
         return {name: Plan(changes=(Change(summary=f"start {self.script}"),)) for name in inspected}
 
 

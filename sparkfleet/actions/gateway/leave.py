@@ -1,4 +1,4 @@
-"""`leave_gateway`: no more requests for the cluster before what it serves is stopped."""
+"""`leave_gateway`: take the cluster out of the gateway before what it serves is stopped."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from sparkfleet.remote.pool import Answers
 
 
 class LeaveGateway(Action[NoArgs]):
-    """Let the gateway send no more requests to the cluster, and wait for those that run.
+    """Stop the gateway from sending requests to the cluster, and wait for those in progress.
 
-    It waits as long as `drain` of the gateway says. Without a gateway, or where nothing is to be
-    stopped, it does nothing. Undo lets the gateway send requests again.
+    Waits for the gateway's `drain` at most. Does nothing without a gateway, or where nothing will
+    be stopped. Undo lets the gateway send requests again.
     """
 
     name = "leave_gateway"

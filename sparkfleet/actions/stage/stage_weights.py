@@ -108,7 +108,7 @@ def format_lacking(lacking: Mapping[str, int]) -> Iterator[str]:
     if len(parts) > 1:
         parts.append(f"{format_size(sum(lacking.values()))} in all")
     if parts:
-        yield f"to bring to the hosts: {', '.join(parts)}"
+        yield f"missing on the hosts: {', '.join(parts)}"
 
 
 def _plan_host_transfers(orders: tuple[TransferPlan, ...], name: str) -> Plan:

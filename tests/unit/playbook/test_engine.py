@@ -347,12 +347,16 @@ def test_a_failed_undo_is_reported_and_the_rest_is_undone(run: Run) -> None:
         def plan(self, scene: RunContext, seen: Mapping[str, Any]) -> Mapping[str, Plan]:
             return {name: Plan(work=True) for name in seen}
 
+        def salvage(self, scene: RunContext, link: Connection) -> None:
+            raise CommandError("no file", host=link.host.name)
+
         def undo(self, scene: RunContext, link: Connection, plan: Plan) -> None:
             raise CommandError("will not", host=link.host.name)
 
     actions = [diary.action("one"), Stubborn, diary.action("bad", fails_on="spark-01")]
     _, record = run(task("one"), task("stubborn"), task("bad"), actions=actions)
     assert "undo of stubborn failed on spark-02: will not" in record.notes()
+    assert "saving the logs of stubborn failed on spark-02: no file" in record.notes()
     assert "undo one spark-02" in diary.lines
 
 

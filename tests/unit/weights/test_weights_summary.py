@@ -13,13 +13,13 @@ from sparkfleet.weights.transfer.stage import Send
 def test_what_each_host_lacks_is_shown_with_the_sum() -> None:
     lacking = {"one": 65_000_000_000, "two": 65_000_000_000, "three": 0}
     assert list(format_lacking(lacking)) == [
-        "to bring to the hosts: one 65 GB, two 65 GB, 130 GB in all"
+        "missing on the hosts: one 65 GB, two 65 GB, 130 GB in all"
     ]
 
 
 def test_one_host_needs_no_sum() -> None:
     assert list(format_lacking({"one": 990_000_000, "two": 0})) == [
-        "to bring to the hosts: one 990 MB"
+        "missing on the hosts: one 990 MB"
     ]
 
 

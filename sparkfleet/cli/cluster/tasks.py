@@ -66,7 +66,7 @@ def up(options: ClusterUpOptions) -> int:
 
 @command("cluster.render", HOSTS, SIZE, EXECUTOR, RECIPE, FORKS, whole_cluster=True)
 def render(options: RenderOptions) -> int:
-    """Write every file that would run on every host into a folder, for reading or by hand.
+    """Write every file that would run on every host into a folder, to read or to run by hand.
 
     Reads from the hosts what the files depend on, and writes nothing there.
 
@@ -79,9 +79,9 @@ def render(options: RenderOptions) -> int:
 
 @command("cluster.down", RUN, CHECK, LOCK)
 def down(options: DownOptions) -> int:
-    """Stop the cluster on every host, and verify it; only processes and containers with its label.
+    """Stop the cluster, and verify that it stopped; only processes and containers with its label.
 
-    Stops all hosts of the inventory, also those that `cluster.up --tp N` left out. With --orphans
+    Stops every host of the cluster, also those that `cluster.up --tp N` left out. With --orphans
     also clusters managed by sparkfleet on these hosts that the inventory does not define. A service
     of `cluster.enable` on this machine is stopped first; the next start of the cluster starts it.
     """
@@ -204,7 +204,7 @@ def report(options: ReportOptions) -> int:
 
     Health of each rank, links with measured rates, the values of the deployment and where each is
     set, benchmarks, timings, events, versions, and what the doctor finds in the logs. The file
-    needs no other. Changes nothing on the hosts.
+    is self-contained. Changes nothing on the hosts.
 
       {task:cluster.report} --html report.html
     """
@@ -269,7 +269,7 @@ def enable(options: EnableOptions) -> int:
 
     Type it on the head, or on a control machine that is always on: the service runs
     `cluster.watch` there, with this inventory and this folder, and after a boot it waits until all
-    hosts answer. With sudo, or as root, it is a unit of the system; else a unit of the user.
+    hosts answer. With sudo, or as root, it is a system unit; otherwise a user unit.
     Lingering is enabled for a user other than root. A second run changes nothing.
 
       {task:cluster.enable} --check --diff      the unit file, and the commands

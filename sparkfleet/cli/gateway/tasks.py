@@ -11,9 +11,10 @@ from sparkfleet.cli.options import CHECK, DIFF, INVENTORY, LOCK, OUTPUT, REPORT,
 def up(options: Options) -> int:
     """Start the gateway, or reload it for the clusters that serve now; streams are not cut.
 
-    HAProxy on one host answers at one port for every model and alias of the inventory, with the
-    keys of a file, and sends each request to the least busy copy that serves. It is checked before
-    anything changes, and what fails is rolled back. `cluster.up` does the same at its end.
+    HAProxy on one host answers at one port for every model and alias of the inventory. It checks
+    the API keys of clients, and sends each request to the least busy copy that serves. Its files
+    are checked before anything changes, and a failed change is rolled back. `cluster.up` does the
+    same at its end.
 
       {task:gateway.up} --check --diff      what would change
       {task:gateway.up}                     needs in the inventory: gateway: {port: 8080}
@@ -55,7 +56,7 @@ def status(options: Options) -> int:
 def logs(options: GatewayLogsOptions) -> int:
     """Show the end of the gateway's log: each request with its user, model, cluster and time.
 
-    It holds no key and nothing of what was asked or answered.
+    It contains no keys, prompts or answers.
 
       {task:gateway.logs} --follow
     """

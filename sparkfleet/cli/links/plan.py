@@ -1,4 +1,4 @@
-"""`links.plan`: the addresses that the cabling asks for, and what would change on each host."""
+"""`links.plan`: the addresses that the cabling needs, and what would change on each host."""
 
 from __future__ import annotations
 

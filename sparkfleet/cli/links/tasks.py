@@ -40,8 +40,8 @@ def show(options: LinkMapOptions) -> int:
 def verify(options: Options) -> int:
     """Check every link as `cluster.up` does before a start; exits with 2 if one is refused.
 
-    Reads the facts of all hosts, then lets them call and ping each other. docs/links.md explains
-    each verdict.
+    Reads the facts of all hosts, then has them connect to and ping each other. docs/links.md
+    explains each verdict.
     """
     from sparkfleet.cli.links.verify import verify_links
 
@@ -66,7 +66,7 @@ def bench(options: LinkBenchOptions) -> int:
 
 @command("links.plan", HOSTS, FORKS, BECOME, OUTPUT)
 def plan(options: AddressPlanOptions) -> int:
-    """Show the addresses that the cabling asks for, and the files to write; changes nothing.
+    """Show the addresses that the cabling needs, and the files to write; changes nothing.
 
     Each host pings all nodes on the wire of each rail, so a new pair needs no address. One subnet a
     rail and MTU 9000; an address that fits stays. Reads files of netplan and NetworkManager as

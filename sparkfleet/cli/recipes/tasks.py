@@ -77,9 +77,9 @@ def validate(options: ValidateOptions) -> int:
 def suggest(options: SuggestOptions) -> int:
     """Suggest recipes for a purpose that fit the Sparks of the inventory, with their speeds.
 
-    The speeds alone, as two copies and with tensor parallelism are published ones, or measured
-    here with serve.bench (--measured); none is estimated. Ends with the command for each. Exits
-    with 2 if no recipe fits.
+    Speeds on one Spark, as two copies and with tensor parallelism are published, or measured here
+    with serve.bench (--measured); none is estimated. Ends with the command for each. Exits with 2
+    if no recipe fits.
 
       {task:recipes.suggest} coding
       {task:recipes.suggest} throughput --inventory inventories/pair.yml --measured
@@ -147,7 +147,7 @@ def import_recipes(options: ImportOptions) -> int:
 
 @command("recipes.export", OUTPUT)
 def export(options: ExportOptions) -> int:
-    """Print a recipe in the format of eugr or sparkrun, and what it cannot say there.
+    """Print a recipe in the format of eugr or sparkrun, and what that format cannot express.
 
     {task:recipes.export} qwen3.8-27b-nvfp4 --to sparkrun > qwen3.8-27b.yaml
     """

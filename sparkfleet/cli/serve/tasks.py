@@ -6,15 +6,15 @@ from sparkfleet.cli.command import command
 from sparkfleet.cli.options import CLUSTER, OUTPUT, RECIPE, Options
 from sparkfleet.cli.serve.options import ServeBenchOptions, WatchOptions
 
-RECIPE_HELP = "the file of what is served, where it is a recipe of your own"
+RECIPE_HELP = "the recipe file of the served model, if it is your own"
 
 
 @command("serve.smoke", CLUSTER, RECIPE, OUTPUT, help={"recipe": RECIPE_HELP})
 def smoke(options: Options) -> int:
     """Check what is served: answers, tool calls, reasoning, images, streams; exits with 2 if wrong.
 
-    Sends requests from the head, so no port has to be reachable from here. What the deployment was
-    not started for, such as tools without a parser, is skipped, and a line says so.
+    Sends requests from the head, so no port has to be reachable from here. Checks of features that
+    the deployment does not enable, such as tool calls without a parser, are shown as skipped.
 
       {task:serve.smoke}
       {task:serve.smoke} --set vllm_smoke_tokens=2000    for a model that thinks for long
@@ -35,7 +35,7 @@ def watch(options: WatchOptions) -> int:
 
     Rates and times are those since the last sample, from vLLM's own counters. Of each host: memory,
     power, temperature and clock of the GPU and what slows it, and the rate of the ranks' links. On
-    a terminal the picture is updated in place; in a file or a pipe each sample is a line.
+    a terminal the display is updated in place; in a file or a pipe each sample is a line.
 
       {task:serve.watch}
       {task:serve.watch} --once

@@ -63,12 +63,13 @@ def command(
     help: Mapping[str, str] = EMPTY,
     whole_cluster: bool = False,
 ) -> Callable[[Callable[[Any], int | None]], Task[Any]]:
-    """Make the task `name` of a function that takes its options and returns an exit code.
+    """Return a decorator that makes a function the task `name`.
 
-    The task offers the options of `groups`, and those that the function's options class adds;
-    `help` replaces texts of help, by field. None is exit code 0. Of several tasks on a line each
-    starts after the one before has returned 0. With `whole_cluster`, or where it has no --tp, every
-    host of the cluster counts unless a size is given.
+    The function takes the task's options and returns its exit code; None is 0. The task offers the
+    options of `groups`, and those that the function's options class adds; `help` replaces help
+    texts, by field. If a command line has several tasks, each starts after the one before has
+    returned 0. With `whole_cluster`, or if the task has no --tp, every host of the cluster counts
+    unless a size is given.
     """
 
     def decorate(function: Callable[[Any], int | None]) -> Task[Any]:

@@ -28,8 +28,8 @@ SHELLS = ("bash", "zsh", "fish")
 def list_candidates(words: Sequence[str]) -> Iterator[str]:
     """Yield the candidates for the last of `words`; never raises.
 
-    bash puts a candidate into the line as it is: a name with a sign of the shell, from a project
-    of others, would be a command there. No such name is offered.
+    bash inserts a candidate unquoted, so a name with shell metacharacters, such as from somebody
+    else's project, would be run as a command. No such name is offered.
     """
     *before, typed = words or ("",)
     with contextlib.suppress(SparkfleetError, OSError, ValueError):

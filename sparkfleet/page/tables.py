@@ -42,7 +42,7 @@ class Table:
 
 
 def create_page_cell(text: Any, *, tone: str = "", form: str = "") -> Cell:
-    """Return a cell with a text of others, cleaned."""
+    """Return a cell with untrusted text, cleaned."""
     return Cell(text=clean_page_text(text), tone=tone, form=form)
 
 

@@ -1,7 +1,7 @@
-"""Texts that leave the owner's hands, such as a bug report: without secrets and without who it is.
+"""Redaction of texts that the user may send to others, such as a bug report.
 
-Besides secrets it masks serial numbers, addresses of the public Internet, hardware addresses and
-names of users. Private addresses stay: a fault of the network cannot be read without them.
+Masks secrets, serial numbers, public addresses, hardware addresses and names of users. Private
+addresses stay: a fault of the network cannot be understood without them.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ def protect_standard_streams() -> None:
         except OSError:
             os.open(os.devnull, os.O_RDWR)
     if sys.stdin is None:
-        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - for our whole life
+        sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115 - stays open
     for descriptor, name in ((OUTPUT, "stdout"), (ERRORS, "stderr")):
         stream = getattr(sys, name)
         if stream is getattr(sys, f"__{name}__"):  # else a test listens

@@ -61,14 +61,14 @@ class VisibleConsole(Console):
         super().__init__(highlight=False, markup=False, emoji=False, **options)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print; text is escaped before Rich lays it out, and drops some of what it must show."""
+        """Print, with text escaped first: Rich drops some control characters that must be seen."""
         shown = (escape_control(item) if isinstance(item, str) else item for item in objects)
         super().print(*shown, **options)
 
     def render(
         self, renderable: RenderableType, options: ConsoleOptions | None = None
     ) -> Iterable[Segment]:
-        """Yield the pieces of a line; what is in a picture or a bar comes by here alone."""
+        """Yield the segments of a line, escaped; tables and progress bars pass only here."""
         for piece in super().render(renderable, options):
             yield piece if piece.control else Segment(escape_control(piece.text), piece.style)
 

@@ -174,9 +174,10 @@ def _acquire_host_lock(
 def _take_over(
     connection: Connection, request: Mapping[str, Any], folder: str
 ) -> tuple[Channel | None, Mapping[str, str] | None]:
-    """Acquire the lock of a run of this machine whose process no longer exists, or return who does.
+    """Take over the lock of a run of this machine whose process no longer exists.
 
-    The host may not know yet: the lock program of a run that lost its connection is ended there.
+    Returns the channel that holds it, or the new holder. The host may not have noticed the end of
+    that run, because its connection was lost; its lock program there is stopped.
     """
     again = {**request, "wait": NOTICED_WITHIN}
     channel, held_by, _ = _open_lock_channel(connection, again)

@@ -49,7 +49,7 @@ class MachineKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrustRequest:
-    """New keys to add: those with one of the fingerprints, and, if it `asks`, those of a yes."""
+    """New keys to add: those with one of the fingerprints and, if it `asks`, the confirmed ones."""
 
     fingerprints: frozenset[str]
     forks: int

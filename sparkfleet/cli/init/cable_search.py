@@ -1,7 +1,7 @@
 """Sparks on the cables of the first one, reached through it by their IPv6 link-local addresses.
 
-A machine counts as proven when it logs us in over the cable, has a GB10, and shows the same host
-key at its management address as over the cable.
+A machine counts as proven when it accepts our login over the cable, has a GB10, and shows the same
+host key at its management address as over the cable.
 """
 
 from __future__ import annotations

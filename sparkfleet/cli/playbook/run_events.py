@@ -40,12 +40,16 @@ def describe_run(
 ) -> ClusterEvent | None:
     """Return the event of a run, None if it changed nothing and was not asked to stop anything.
 
-    A run that was to stop the cluster counts as a stop also where it failed: a person wants it so.
+    A run that was to stop the cluster counts as a stop even if it failed: the user wanted one.
     """
     if run.options.check:
         return None
     if stops_deployment(plays):
-        text = f"{task} stopped the cluster" if exit_code == 0 else f"{task} {_say_end(exit_code)}"
+        text = (
+            f"{task} stopped the cluster"
+            if exit_code == 0
+            else f"{task} {_describe_end(exit_code)}"
+        )
         return _build_event(run, EventKind.STOPPED, text)
     launch = run.state.launch
     if not replaces_deployment(plays) or (exit_code == 0 and not (launch and launch.reason)):
@@ -53,12 +57,12 @@ def describe_run(
     watched = task == WATCH
     if exit_code:
         kind = EventKind.RELAUNCH_FAILED if watched else EventKind.START_FAILED
-        return _build_event(run, kind, f"{task} {_say_end(exit_code)}", cause=cause)
+        return _build_event(run, kind, f"{task} {_describe_end(exit_code)}", cause=cause)
     kind = EventKind.RELAUNCHED if watched else EventKind.STARTED
     return _build_event(run, kind, launch.reason if launch else "")
 
 
-def _say_end(exit_code: int) -> str:
+def _describe_end(exit_code: int) -> str:
     if exit_code == Interrupted.exit_code:
         return "was interrupted"
     return f"failed with exit code {exit_code}"

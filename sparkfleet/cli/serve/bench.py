@@ -48,7 +48,7 @@ class Workload:
     def from_options(cls, options: ServeBenchOptions, served: Mapping[str, Any]) -> Workload:
         """Return the workload for a deployment that serves with the options `served`.
 
-        What the user did not give is made to fit it. Raises InputError.
+        Values that the user did not give are chosen to fit it. Raises InputError.
         """
         most = parse_token_limit("max-model-len", served.get("max-model-len"))
         context_limit = CONTEXT if most is None else max(1, (most - options.answer) * 3 // 4)

@@ -1,7 +1,7 @@
 """`cluster.enable --on-head`: installs sparkfleet on the head, so that it watches its cluster.
 
 The head gets a folder with sparkfleet and its libraries, a folder with the inventory, and a key
-with which it reaches the other hosts. Nothing comes from a network but over our own connections.
+with which it reaches the other hosts. Nothing is downloaded: this machine sends everything.
 """
 
 from __future__ import annotations

@@ -39,8 +39,8 @@ class _CommandTask(Task[Any]):
 
     def get_arguments(self, ignore_unknown_help: bool | None = None) -> list[Argument]:  # noqa: ARG002, FBT001 - invoke's
         """Return the arguments of the task, the positional ones first."""
-        ordered = sorted(self.options, key=lambda each: not each.positional)
-        return [_build_argument(each) for each in ordered]
+        ordered = sorted(self.options, key=lambda option: not option.positional)
+        return [_build_argument(option) for option in ordered]
 
 
 def _build_argument(option: Option) -> Argument:
@@ -75,7 +75,7 @@ def command(
     def decorate(function: Callable[[Any], int | None]) -> Task[Any]:
         kind: type[Options] = next(iter(get_type_hints(function).values()))
         offered = list_options(kind, groups)
-        every_host = whole_cluster or all(each.field != "tp" for each in offered)
+        every_host = whole_cluster or all(option.field != "tp" for option in offered)
 
         def body(_context: Any, **typed: Any) -> None:
             signals.install_signal_handlers()
@@ -90,7 +90,8 @@ def command(
         body.__module__ = function.__module__
         task: _CommandTask = _CommandTask(body, name=name.rpartition(".")[2], positional=[])
         task.options = tuple(
-            replace(each, help=help[each.field]) if each.field in help else each for each in offered
+            replace(option, help=help[option.field]) if option.field in help else option
+            for option in offered
         )
         return task
 
@@ -106,7 +107,9 @@ def run_task(function: Callable[[], int | None], *, output: str | None = None) -
         if error.reported:
             return error.exit_code
         problems = [
-            problem for each in (error, *error.others) for problem in _serialize_problems(each)
+            problem
+            for failure in (error, *error.others)
+            for problem in _serialize_problems(failure)
         ]
         return _write_error_document(output, problems, compute_error_exit_code(error))
     except KeyboardInterrupt:

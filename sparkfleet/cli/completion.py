@@ -34,9 +34,9 @@ def list_candidates(words: Sequence[str]) -> Iterator[str]:
     *before, typed = words or ("",)
     with contextlib.suppress(SparkfleetError, OSError, ValueError):
         yield from dict.fromkeys(
-            each
-            for each in _list_all(before, typed)
-            if each.startswith((typed, ":")) and PLAIN.fullmatch(each)
+            candidate
+            for candidate in _list_all(before, typed)
+            if candidate.startswith((typed, ":")) and PLAIN.fullmatch(candidate)
         )
 
 
@@ -60,7 +60,7 @@ def _list_all(before: Sequence[str], typed: str) -> Iterator[str]:
     elif typed.startswith("--") and equals and (given := find_option(options, name)):
         yield from (_prefix(value, f"{name}=") for value in list_values(given, before))
     elif typed.startswith("-"):
-        yield from (f"--{each.name}" for each in options if not each.positional)
+        yield from (f"--{option.name}" for option in options if not option.positional)
     else:
         yield from _list_positional(options, after, before)
 
@@ -73,7 +73,7 @@ def _list_positional(
     options: Sequence[Option], after: Sequence[str], before: Sequence[str]
 ) -> Iterator[str]:
     """Yield the values of the next positional argument; of the first optional one without any."""
-    expected = [each for each in options if each.positional or each.optional]
+    expected = [option for option in options if option.positional or option.optional]
     given = sum(
         not word.startswith("-") and not _takes_value(options, previous)
         for previous, word in zip(("", *after), after, strict=False)

@@ -336,8 +336,8 @@ OptionsT = TypeVar("OptionsT", bound=Options)
 
 def list_options(kind: type[Options], groups: Iterable[Group] = ()) -> list[Option]:
     """Return the options of a task: those of `groups`, and the fields that its `kind` adds."""
-    classes = [each for each in kind.__mro__ if issubclass(each, Options) and each is not Options]
-    own = {name for each in classes for name in each.__annotations__}
+    classes = [base for base in kind.__mro__ if issubclass(base, Options) and base is not Options]
+    own = {name for base in classes for name in base.__annotations__}
     offered = {name for group in groups for name in group} | own
     declared = {option.field: option for option in _iterate_declared(kind)}
     if unknown := offered - declared.keys():
@@ -365,10 +365,10 @@ def parse_options(
     _check_empty(declared, typed)
     _check_solo(typed)
     values = {}
-    for each in declared:
-        value = typed.get(each.attribute, each.default)
-        if value != each.default and value is not None:
-            values[each.field] = each.parse(each.name, value)
+    for option in declared:
+        value = typed.get(option.attribute, option.default)
+        if value != option.default and value is not None:
+            values[option.field] = option.parse(option.name, value)
     sized = not values.keys().isdisjoint(SIZE)
     return kind(
         task=task,
@@ -381,10 +381,10 @@ def parse_options(
 
 def _check_empty(declared: Iterable[Option], typed: Mapping[str, Any]) -> None:
     """Raise UsageError for an option with an empty value, such as from an unset variable."""
-    for each in declared:
-        value = typed.get(each.attribute)
+    for option in declared:
+        value = typed.get(option.attribute)
         if value == "" or (isinstance(value, list) and "" in value):
-            raise UsageError(f"--{each.name} is empty", hint="give it a value, or leave it out")
+            raise UsageError(f"--{option.name} is empty", hint="give it a value, or leave it out")
 
 
 def _check_solo(typed: Mapping[str, Any]) -> None:

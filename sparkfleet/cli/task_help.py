@@ -15,9 +15,11 @@ EXAMPLE = re.compile(r"^(?=\{task:)", re.MULTILINE)
 
 def format_usage(binary: str, task: str, options: Sequence[Option]) -> str:
     """Return the line that shows how a task is typed."""
-    needed = [each.name.upper() for each in options if each.positional and not each.optional]
-    optional = [f"[{each.name.upper()}]" for each in options if each.optional]
-    rest = ["[--options]"] if any(not each.positional for each in options) else []
+    needed = [
+        option.name.upper() for option in options if option.positional and not option.optional
+    ]
+    optional = [f"[{option.name.upper()}]" for option in options if option.optional]
+    rest = ["[--options]"] if any(not option.positional for option in options) else []
     return " ".join([binary, task, *needed, *optional, *rest])
 
 
@@ -28,7 +30,7 @@ def format_about(text: str) -> str:
 
 def list_option_rows(options: Sequence[Option]) -> Iterator[tuple[str, str]]:
     """Yield the flags of each option and its help, by name."""
-    for option in sorted(options, key=lambda each: (not each.positional, each.name)):
+    for option in sorted(options, key=lambda option: (not option.positional, option.name)):
         yield _format_flags(option), expand_commands(option.help) + format_usual(option)
 
 
@@ -61,7 +63,7 @@ def list_options_of(task: object) -> Sequence[Option]:
 def find_option(options: Sequence[Option], flag: str) -> Option | None:
     """Return the option that is typed as `flag`: ``--recipe``, ``-i``."""
     by_flag: Mapping[str, Option] = {
-        **{f"--{each.name}": each for each in options},
-        **{f"-{each.letter}": each for each in options if each.letter},
+        **{f"--{option.name}": option for option in options},
+        **{f"-{option.letter}": option for option in options if option.letter},
     }
     return by_flag.get(flag)

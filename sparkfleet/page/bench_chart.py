@@ -50,14 +50,14 @@ def _name_series(recipe: str, nodes: int, requests: int) -> str:
 
 def render_bench_svg(series: Sequence[Series]) -> str:
     """Return the chart as an SVG element; it needs one result at least."""
-    entries = [entry for each in series for entry in each.entries]
+    entries = [entry for line in series for entry in line.entries]
     most = _round_up(max(entry.decode for entry in entries))
     first = min(entry.at for entry in entries)
     last = max(entry.at for entry in entries)
     parts = [*_draw_grid(most), *_draw_times(first, last)]
-    for number, each in enumerate(series, 1):
-        dots = [(_scale_time(x.at, first, last), _scale_rate(x.decode, most)) for x in each.entries]
-        parts += _draw_series(each, dots, number)
+    for number, line in enumerate(series, 1):
+        dots = [(_scale_time(x.at, first, last), _scale_rate(x.decode, most)) for x in line.entries]
+        parts += _draw_series(line, dots, number)
     label = "Tokens per second measured by serve.bench, over time"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" '

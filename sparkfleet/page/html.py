@@ -67,7 +67,7 @@ def render_body(content: PageContent, *, live: bool = False) -> str:
         ],
         "settings": static_tables.build_setting_table(background),
         "chart": render_bench_svg(series) if series else "",
-        "legend": [(each.name, render_mark_svg(each, at)) for at, each in enumerate(series, 1)],
+        "legend": [(line.name, render_mark_svg(line, at)) for at, line in enumerate(series, 1)],
         "bench": static_tables.build_bench_table(background.bench),
         "durations": list(static_tables.build_duration_tables(background)),
         "events": live_tables.build_event_table(content),

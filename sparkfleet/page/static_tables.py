@@ -188,7 +188,7 @@ def _explain_disturbed(entries: Sequence[BenchEntry]) -> str:
 
 def build_version_table(background: Background, hosts: Sequence[str]) -> Table:
     """Return versions, a column for each host."""
-    names = dict.fromkeys(name for each in background.versions.values() for name in each)
+    names = dict.fromkeys(name for versions in background.versions.values() for name in versions)
     return create_page_table(
         "Versions",
         ("", *map(clean_page_text, hosts)),

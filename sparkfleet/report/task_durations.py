@@ -53,7 +53,7 @@ def _read_durations(path: Path) -> Durations:
         tree = parse_json(path.read_text(encoding="utf-8"))
         return {
             str(kind): {
-                str(name): [float(each) for each in seconds] for name, seconds in tasks.items()
+                str(name): [float(value) for value in seconds] for name, seconds in tasks.items()
             }
             for kind, tasks in tree.items()
         }

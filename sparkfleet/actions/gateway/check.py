@@ -66,19 +66,20 @@ def _wait_for_checks(connection: Connection, state: GatewayState) -> tuple[Backe
     deadline = time.monotonic() + CHECK_LIMIT
     while True:
         servers = look_at_gateway(connection, state.settings).servers
-        waited = [each for each in servers if each.up and each.check.split(" ")[0] in UNCHECKED]
-        if not waited or time.monotonic() > deadline:
+        unchecked = any(server.up and server.check.split(" ")[0] in UNCHECKED for server in servers)
+        if not unchecked or time.monotonic() > deadline:
             return servers
         time.sleep(TICK)
 
 
 def _check_reach(state: GatewayState, servers: tuple[BackendServer, ...], host: str) -> None:
     """Raise LaunchError for a cluster that serves and that HAProxy does not reach."""
-    serving = {each.cluster.name for each in state.seen if each.health.works}
-    for each in servers:
-        if each.name in serving and not each.up:
+    serving = {entry.cluster.name for entry in state.seen if entry.health.works}
+    for server in servers:
+        if server.name in serving and not server.up:
             raise LaunchError(
-                f"cluster {each.name} is serving, but the gateway cannot reach it: {each.check}",
+                f"cluster {server.name} is serving, but the gateway cannot reach it: "
+                f"{server.check}",
                 host=host,
                 hint="check vllm_host of the cluster, ansible_host of its head, and any firewall "
                 "between the hosts",
@@ -86,12 +87,12 @@ def _check_reach(state: GatewayState, servers: tuple[BackendServer, ...], host: 
 
 
 def _format_gateway(state: GatewayState) -> Iterator[str]:
-    serving = {each.cluster.name for each in state.seen if each.health.works}
+    serving = {entry.cluster.name for entry in state.seen if entry.health.works}
     names = [
         name
         for route in state.routes
         for name in route.names
-        if any(each.cluster in serving for each in route.servers)
+        if any(server.cluster in serving for server in route.servers)
     ]
     yield f"gateway {state.gateway.url}  models {', '.join(names) or 'none'}"
     if not state.keys:
@@ -117,6 +118,6 @@ def _build_receipt(run: RunContext, state: GatewayState, listed: list[str]) -> d
         "url": state.gateway.url,
         "models": listed,
         "clusters": {
-            route.names[0]: [each.cluster for each in route.clusters] for route in state.routes
+            route.names[0]: [served.cluster for served in route.clusters] for route in state.routes
         },
     }

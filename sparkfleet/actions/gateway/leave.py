@@ -62,7 +62,7 @@ class LeaveGateway(Action[NoArgs]):
         look: GatewayLook = plan.work
         _send_verdicts(run, connection, look, reason=f"cluster {run.cluster.name} is being stopped")
         limit = gateway.settings.drain
-        servers = [each for each in look.servers if each.name == run.cluster.name]
+        servers = [server for server in look.servers if server.name == run.cluster.name]
         left = drain_servers(connection, settings, servers, limit)
         if left:
             text = f"{left} request{'s' if left > 1 else ''} still running"
@@ -80,7 +80,7 @@ def _plan_drain(run: RunContext, seen: GatewayLook | SparkfleetError | None) -> 
         return Plan(skip=True, message=f"the gateway cannot be reached: {seen.message}")
     if seen is None or not seen.runs:
         return Plan(skip=True)
-    running = [each.requests for each in seen.servers if each.name == run.cluster.name]
+    running = [server.requests for server in seen.servers if server.name == run.cluster.name]
     if not running:
         return Plan(message="the gateway sends no requests to this cluster")
     count = sum(running)
@@ -93,9 +93,9 @@ def _send_verdicts(
 ) -> None:
     name = run.cluster.name
     verdicts = [
-        BackendVerdict(backend=each.backend, reason=reason, servers={name: True})
-        for each in look.servers
-        if each.name == name
+        BackendVerdict(backend=server.backend, reason=reason, servers={name: True})
+        for server in look.servers
+        if server.name == name
     ]
     set_verdicts(connection, Settings(host=_get_gateway(run).host), verdicts)
 

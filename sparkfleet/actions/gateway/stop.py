@@ -43,6 +43,6 @@ class StopGateway(Action[NoArgs]):
 def _plan_stop(look: GatewayLook) -> Plan:
     if not (look.runs or look.recorded):
         return Plan(message="no gateway is running")
-    running = sum(each.requests for each in look.servers)
+    running = sum(server.requests for server in look.servers)
     text = f"stop HAProxy ({running} request{'' if running == 1 else 's'} in progress)"
     return Plan(changes=(Change(summary=text),))

@@ -25,13 +25,13 @@ def format_link_time(size: int, cable_gbps: float | None) -> str:
     return f"{format_seconds(seconds)} or more at the measured {cable_gbps:.3g} Gb/s"
 
 
-def format_transfer_routes(each: Sequence[Routes], cable_gbps: float | None) -> Iterator[str]:
+def format_transfer_routes(all_routes: Sequence[Routes], cable_gbps: float | None) -> Iterator[str]:
     """Yield a line for the bytes from outside the cluster, and one for those between hosts."""
     outside = sum(
-        send.size for routes in each for sends in routes.outside.values() for send in sends
+        send.size for routes in all_routes for sends in routes.outside.values() for send in sends
     )
     legs: Counter[tuple[str, str]] = Counter()
-    for leg in (leg for routes in each for leg in routes.legs):
+    for leg in (leg for routes in all_routes for leg in routes.legs):
         legs[leg.sender, leg.receiver] += leg.size
     if outside:
         yield (

@@ -49,8 +49,8 @@ def start_all(options: OptionsT, start: Callable[[OptionsT], int]) -> int:
         first.others = tuple(others)
         raise first
     names = [cluster.name for cluster in clusters]
-    for number, one in enumerate(_select_each(options, clusters)):
-        code = _run_one(start, one)
+    for number, cluster_options in enumerate(_select_each(options, clusters)):
+        code = _run_one(start, cluster_options)
         if code:
             print_lines(*_format_stopped_start(names, number, code))
             return code
@@ -74,10 +74,10 @@ def stop_all(options: OptionsT, stop: Callable[[OptionsT], int]) -> int:
     """
     clusters = _read_clusters(options)
     codes = {"the gateway": _run_one(run_gateway_down_if_any, options)}
-    for one in _select_each(options, clusters):
+    for cluster_options in _select_each(options, clusters):
         if Interrupted.exit_code in codes.values():
             break
-        codes[f"cluster {one.cluster}"] = _run_one(stop, one)
+        codes[f"cluster {cluster_options.cluster}"] = _run_one(stop, cluster_options)
     print_lines(*(f"{name} failed with exit code {code}" for name, code in codes.items() if code))
     if left := [cluster.name for cluster in clusters if f"cluster {cluster.name}" not in codes]:
         print_lines(f"not stopped: {', '.join(left)}")

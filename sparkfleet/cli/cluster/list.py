@@ -88,9 +88,9 @@ def show_clusters(options: Options) -> int:
         print_lines(f"{options.task}  inventory {' '.join(map(format_path, read.files))}")
     listed = _look_at_clusters(options, read.clusters, settings)
     gateway = _look_at_gateway(options, read)
-    code = combine_cluster_codes(each.exit_code for each in listed)
+    code = combine_cluster_codes(entry.exit_code for entry in listed)
     if options.json:
-        clusters = {each.cluster.name: _serialize_cluster(each) for each in listed}
+        clusters = {entry.cluster.name: _serialize_cluster(entry) for entry in listed}
         shared = [asdict(conflict) for conflict in conflicts]
         print_document(
             clusters=clusters,
@@ -135,47 +135,47 @@ def _print_clusters(
     listed: Sequence[ListedCluster], conflicts: Sequence[SharedHostConflict]
 ) -> None:
     grid = create_table("cluster", "state", "model", "address", "hosts", "memory")
-    for each in listed:
-        state = each.health.state
+    for entry in listed:
+        state = entry.health.state
         grid.add_row(
-            each.cluster.name,
+            entry.cluster.name,
             create_cell(state.value, COLOURS.get(state, "red")),
-            each.model,
-            each.url,
-            ", ".join(each.look.ranks or [host.name for host in each.cluster.hosts]),
-            _format_memory_use(each),
+            entry.model,
+            entry.url,
+            ", ".join(entry.look.ranks or [host.name for host in entry.cluster.hosts]),
+            _format_memory_use(entry),
         )
     create_console().print(grid)
     print_lines(*_format_reasons(listed))
     print_lines(*(f"cannot serve at the same time: {conflict}" for conflict in conflicts))
 
 
-def _format_memory_use(each: ListedCluster) -> str:
-    share = find_memory_utilization(each.settings[0])
+def _format_memory_use(entry: ListedCluster) -> str:
+    share = find_memory_utilization(entry.settings[0])
     claimed = "its KV cache has a set size" if share is None else f"{share:g} of each host"
-    used = each.gpu_memory
+    used = entry.gpu_memory
     return claimed if used is None else f"{claimed}, {format_memory(used)} in use"
 
 
 def _format_reasons(listed: Sequence[ListedCluster]) -> Iterator[str]:
     """Yield why a cluster that was started does not serve, and which hosts were not read."""
-    for each in listed:
-        name = each.cluster.name
-        if compute_health_exit_code(each.health):
-            yield f"{name}: {each.health}"
-            yield f"  {each.health.fix}"
-        lost = [error for error in each.look.list_errors() if error.host != each.health.host]
+    for entry in listed:
+        name = entry.cluster.name
+        if compute_health_exit_code(entry.health):
+            yield f"{name}: {entry.health}"
+            yield f"  {entry.health.fix}"
+        lost = [error for error in entry.look.list_errors() if error.host != entry.health.host]
         yield from (f"{name}: {error}" for error in lost)
 
 
-def _serialize_cluster(each: ListedCluster) -> dict[str, Any]:
+def _serialize_cluster(entry: ListedCluster) -> dict[str, Any]:
     return {
-        "health": serialize_health(each.health),
-        "model": each.model,
-        "address": each.url,
-        "hosts": list(each.look.ranks or [host.name for host in each.cluster.hosts]),
-        "memory_utilization": find_memory_utilization(each.settings[0]),
-        "gpu_memory": each.gpu_memory,
-        "errors": {error.host: error.message for error in each.look.list_errors()},
-        "exit_code": each.exit_code,
+        "health": serialize_health(entry.health),
+        "model": entry.model,
+        "address": entry.url,
+        "hosts": list(entry.look.ranks or [host.name for host in entry.cluster.hosts]),
+        "memory_utilization": find_memory_utilization(entry.settings[0]),
+        "gpu_memory": entry.gpu_memory,
+        "errors": {error.host: error.message for error in entry.look.list_errors()},
+        "exit_code": entry.exit_code,
     }

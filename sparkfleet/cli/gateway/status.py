@@ -53,16 +53,16 @@ class GatewayStatus:
 
     def find_server(self, cluster: str) -> BackendServer | None:
         """Return a cluster as HAProxy sees it, None where it does not know it."""
-        return next((each for each in self.look.servers if each.name == cluster), None)
+        return next((server for server in self.look.servers if server.name == cluster), None)
 
     @property
     def unrouted(self) -> tuple[str, ...]:
         """The clusters that serve and get no requests."""
         return tuple(
-            each.cluster.name
-            for each in self.wanted.seen
-            if each.health.works
-            and not ((server := self.find_server(each.cluster.name)) and server.up)
+            entry.cluster.name
+            for entry in self.wanted.seen
+            if entry.health.works
+            and not ((server := self.find_server(entry.cluster.name)) and server.up)
         )
 
     @property
@@ -115,14 +115,16 @@ def _print(status: GatewayStatus) -> None:
     )
     grid = create_table("model", "cluster", "health", "gateway", "requests")
     for route in status.wanted.routes:
-        for each in route.clusters:
-            grid.add_row(", ".join(route.names), each.cluster, *_format_cells(status, each.cluster))
+        for served in route.clusters:
+            grid.add_row(
+                ", ".join(route.names), served.cluster, *_format_cells(status, served.cluster)
+            )
     create_console().print(grid)
     print_lines(*_format_notes(status))
 
 
 def _format_cells(status: GatewayStatus, cluster: str) -> tuple[str | Text, ...]:
-    health = next(each.health for each in status.wanted.seen if each.cluster.name == cluster)
+    health = next(entry.health for entry in status.wanted.seen if entry.cluster.name == cluster)
     colour = "green" if health.works else "yellow"
     server = status.find_server(cluster)
     if server is None:
@@ -157,7 +159,9 @@ def _serialize(status: GatewayStatus) -> dict[str, Any]:
         "models": [
             {
                 "names": list(route.names),
-                "clusters": [_serialize_cluster(status, each.cluster) for each in route.clusters],
+                "clusters": [
+                    _serialize_cluster(status, served.cluster) for served in route.clusters
+                ],
             }
             for route in status.wanted.routes
         ],
@@ -169,7 +173,9 @@ def _serialize(status: GatewayStatus) -> dict[str, Any]:
 def _serialize_cluster(status: GatewayStatus, cluster: str) -> dict[str, Any]:
     server = status.find_server(cluster)
     health: Sequence[Any] = [
-        serialize_health(each.health) for each in status.wanted.seen if each.cluster.name == cluster
+        serialize_health(entry.health)
+        for entry in status.wanted.seen
+        if entry.cluster.name == cluster
     ]
     return {
         "cluster": cluster,

@@ -59,17 +59,17 @@ class GatewayWatch:
         if verdict == self.sent:
             return
         admitted = health.state not in REFUSED
-        servers = [each for each in look.servers if each.name == self.cluster]
+        servers = [server for server in look.servers if server.name == self.cluster]
         set_verdicts(
             connection,
             settings,
             [
                 BackendVerdict(
-                    backend=each.backend,
+                    backend=server.backend,
                     reason=f"cluster {self.cluster} is {health}",
                     servers={self.cluster: admitted},
                 )
-                for each in servers
+                for server in servers
             ],
         )
         if servers and self.sent[0] and not admitted:

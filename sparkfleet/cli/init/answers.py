@@ -35,7 +35,7 @@ def collect_answers(options: InitOptions, *, asks: bool) -> ProjectAnswers:
     if options.discover:
         announced = find_announced()
         print_lines("announced over mDNS:" if announced else "no machine announces SSH over mDNS")
-        print_lines(*(f"  {each}" for each in announced))
+        print_lines(*(f"  {machine}" for machine in announced))
     machines = options.host or (_ask_machines() if asks else ())
     if not machines:
         why = "" if asks or options.yes else ", and there is no terminal to ask on"

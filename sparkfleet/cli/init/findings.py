@@ -54,8 +54,9 @@ def examine_hosts(readings: Mapping[str, HostReading], hosts: Sequence[Host]) ->
     )
     if len(hosts) > 2 or fabric.topology is not Topology.DIRECT:
         return found
-    one, two = (host.name for host in hosts)
-    return _choose_cable(found, [pair for cable in fabric.cables for pair in cable.rails(one, two)])
+    first, second = (host.name for host in hosts)
+    pairs = [pair for cable in fabric.cables for pair in cable.rails(first, second)]
+    return _choose_cable(found, pairs)
 
 
 def _choose_cable(found: Findings, pairs: Sequence[tuple[Rail, Rail]]) -> Findings:

@@ -31,14 +31,14 @@ def import_recipe_files(options: ImportOptions) -> int:
         raise RecipeError.of(problems or [_find_nothing(options.source)])
     if not options.json:
         _show_imports(imported, problems)
-    mods = [mod for each in imported for mod in each.mods]
+    mods = [mod for conversion in imported for mod in conversion.mods]
     confirm_code([format_path(mod) for mod in mods], options, action="import")
     if not options.check:
-        for each in imported:
-            _write_import(each)
+        for conversion in imported:
+            _write_import(conversion)
     if options.json:
         print_document(
-            recipes=[_serialize_import(each) for each in imported],
+            recipes=[_serialize_import(conversion) for conversion in imported],
             errors=[json.serialize_problem(problem) for problem in problems],
         )
     else:
@@ -55,47 +55,47 @@ def _find_nothing(source: str) -> Problem:
 
 def _show_imports(imported: Sequence[ImportedRecipe], problems: Sequence[Problem]) -> None:
     out = create_screen(sys.stdout)
-    for each in imported:
-        out.line(f"{each.path}: {each.recipe.description}", "bold")
-        for line in _format_import(each):
+    for conversion in imported:
+        out.line(f"{conversion.path}: {conversion.recipe.description}", "bold")
+        for line in _format_import(conversion):
             out.line(f"  {line}")
-        show_mods(each.mods)
+        show_mods(conversion.mods)
     for problem in problems:
         out.line(str(problem), "red")
 
 
-def _format_import(each: ImportedRecipe) -> Iterator[str]:
-    yield f"from {format_path(each.recipe.path)}, a recipe of {each.tree.format}"
-    file = each.tree.where.file
-    for setting in list_settings(each.recipe):
+def _format_import(conversion: ImportedRecipe) -> Iterator[str]:
+    yield f"from {format_path(conversion.recipe.path)}, a recipe of {conversion.tree.format}"
+    file = conversion.tree.where.file
+    for setting in list_settings(conversion.recipe):
         place = format_place(setting.where, file)
         yield f"{setting.name}: {setting.text}" + (f"  ({place})" if place else "")
-    for note in each.tree.notes:
+    for note in conversion.tree.notes:
         yield f"note, {format_place(note.where, file)}: {note.message}"
 
 
-def _write_import(each: ImportedRecipe) -> None:
-    for mod, target in each.mod_paths.items():
+def _write_import(conversion: ImportedRecipe) -> None:
+    for mod, target in conversion.mod_paths.items():
         if target.exists():
             shutil.rmtree(target)
         for file in list_mod_files(mod, links=False):
             copy = target / file.relative_to(mod)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(file, copy)
-    write_new_file(each.path, format_imported_recipe(_point_to_copies(each)))
+    write_new_file(conversion.path, format_imported_recipe(_point_to_copies(conversion)))
 
 
-def _point_to_copies(each: ImportedRecipe) -> ConvertedMap:
+def _point_to_copies(conversion: ImportedRecipe) -> ConvertedMap:
     """Return the recipe with the mods of the project in place of theirs."""
-    entry = each.tree.entries.get("engine_mods")
+    entry = conversion.tree.entries.get("engine_mods")
     if entry is None or not isinstance(entry[1], List):
-        return each.tree
+        return conversion.tree
     items = tuple(
         build_node(str(target), node)
-        for node, target in zip(entry[1].items, each.mod_paths.values(), strict=True)
+        for node, target in zip(entry[1].items, conversion.mod_paths.values(), strict=True)
     )
-    entries = {**each.tree.entries, "engine_mods": (entry[0], replace(entry[1], items=items))}
-    return replace(each.tree, entries=entries)
+    entries = {**conversion.tree.entries, "engine_mods": (entry[0], replace(entry[1], items=items))}
+    return replace(conversion.tree, entries=entries)
 
 
 def _show_end(
@@ -109,16 +109,16 @@ def _show_end(
         out.line(f"next: {name_command('recipes.show')} {imported[0].name}")
 
 
-def _serialize_import(each: ImportedRecipe) -> dict[str, Any]:
+def _serialize_import(conversion: ImportedRecipe) -> dict[str, Any]:
     return {
-        "name": each.name,
-        "file": str(each.path),
-        "format": str(each.tree.format),
-        "source": format_path(each.recipe.path),
+        "name": conversion.name,
+        "file": str(conversion.path),
+        "format": str(conversion.tree.format),
+        "source": format_path(conversion.recipe.path),
         "values": [
             {"name": setting.name, "value": setting.text, "where": str(setting.where)}
-            for setting in list_settings(each.recipe)
+            for setting in list_settings(conversion.recipe)
         ],
-        "notes": [json.serialize_problem(note) for note in each.tree.notes],
-        "mods": [str(target) for target in each.mod_paths.values()],
+        "notes": [json.serialize_problem(note) for note in conversion.tree.notes],
+        "mods": [str(target) for target in conversion.mod_paths.values()],
     }

@@ -111,7 +111,7 @@ def _name_source(source: str) -> str:
 def _find_shelf(name: str) -> Shelf:
     shelf = load_shelf(name)
     if shelf is None:
-        names = ", ".join(each.name for each in list_shelves())
+        names = ", ".join(other.name for other in list_shelves())
         raise UsageError(f"shelf {name!r} not found", hint=f"shelves: {names or 'none'}")
     return shelf
 

@@ -123,7 +123,9 @@ def show_suggestions(options: SuggestOptions) -> int:
         print_document(
             purpose=options.purpose,
             hosts=[host.name for host in hosts],
-            candidates=[_serialize_candidate(each, purpose, len(hosts)) for each in shown],
+            candidates=[
+                _serialize_candidate(candidate, purpose, len(hosts)) for candidate in shown
+            ],
         )
     else:
         print_lines(*_format_suggestions(shown, len(candidates), purpose, hosts))
@@ -227,8 +229,8 @@ def _format_suggestions(
     if not shown:
         yield f"no recipe fits; {name_command('recipes.list')} shows all"
         return
-    sizes = sorted({size for each in shown for size in each.sizes} - {1})
-    rows = [_build_cells(each, sizes, len(hosts)) for each in shown]
+    sizes = sorted({size for candidate in shown for size in candidate.sizes} - {1})
+    rows = [_build_cells(candidate, sizes, len(hosts)) for candidate in shown]
     head = {key: key for key in rows[0]}
     for lines in align_columns([head, *rows], shutil.get_terminal_size((PIPE_WIDTH, 0)).columns):
         yield from lines
@@ -236,15 +238,17 @@ def _format_suggestions(
         yield f"{count - len(shown)} more: --most {count}"
     yield from _format_legend(shown, len(hosts))
     yield "type:"
-    for each in shown:
-        yield f"  {_format_command(each, purpose, len(hosts))}"
+    for candidate in shown:
+        yield f"  {_format_command(candidate, purpose, len(hosts))}"
 
 
 def _format_legend(shown: Sequence[Candidate], count: int) -> Iterator[str]:
     yield from (line.format(show=name_command("recipes.show")) for line in LEGEND)
-    if count >= COPIES and any(each.has_copies for each in shown):
+    if count >= COPIES and any(candidate.has_copies for candidate in shown):
         yield AT_ONE_ADDRESS.format(up=name_command("cluster.up"))
-    if count >= COPIES and any(1 in each.sizes and not each.has_copies for each in shown):
+    if count >= COPIES and any(
+        1 in candidate.sizes and not candidate.has_copies for candidate in shown
+    ):
         yield from APART
 
 

@@ -163,7 +163,9 @@ def _print_published_speeds(out: Console, result: FitResult) -> None:
         out.print(table)
         return
     out.print(_build_speed_table(result))
-    sources = (f"{each.speed.source}, {each.speed.date}" for each in result.published)
+    sources = (
+        f"{prediction.speed.source}, {prediction.speed.date}" for prediction in result.published
+    )
     out.print(f"published by: {'; '.join(dict.fromkeys(sources))}")
 
 
@@ -173,7 +175,9 @@ def _build_speed_table(result: FitResult, *more: str) -> Table:
     `more` is the head of a further column, of their sources.
     """
     grid = create_table("published", "requests", "context", "predicted", "judged", *more)
-    ordered = sorted(result.published, key=lambda each: each.speed.decode or 0, reverse=True)
+    ordered = sorted(
+        result.published, key=lambda prediction: prediction.speed.decode or 0, reverse=True
+    )
     for prediction in ordered:
         speed = prediction.speed
         span = prediction.rate.expected or prediction.rate.ceiling

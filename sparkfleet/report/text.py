@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping
 from sparkfleet.model import Change, Outcome, Severity, Status, Verdict
 from sparkfleet.quantities import format_seconds
 from sparkfleet.report import events
-from sparkfleet.report.pace import RateTracker
 from sparkfleet.report.recap import count_recap
 from sparkfleet.report.screens import Screen
+from sparkfleet.report.transfer_rate import RateTracker
 from sparkfleet.verdicts import merge_shared_warnings
 
 COLOURS = {

@@ -21,7 +21,7 @@ from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.doctor.logs import RUN_LOG, load_log_bundle
 from sparkfleet.errors import UsageError
 from sparkfleet.quantities import format_size
-from sparkfleet.report.identity import redact_identity
+from sparkfleet.report.identity_redaction import redact_identity
 from sparkfleet.report.output_files import CREATE, check_output_file
 
 CONTENTS = "CONTENTS.txt"

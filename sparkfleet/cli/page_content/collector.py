@@ -10,7 +10,7 @@ from sparkfleet import __version__
 from sparkfleet.cli.cluster.status import scan_cluster
 from sparkfleet.cli.cluster.watching.events import fetch_event_log
 from sparkfleet.cli.context import ClusterSession
-from sparkfleet.cli.page_content.slow_part import collect_background
+from sparkfleet.cli.page_content.background import collect_background
 from sparkfleet.cli.views.cluster_status import build_status_document
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.launch.endpoint.health import HealthLook, ProbeUse

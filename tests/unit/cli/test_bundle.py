@@ -13,7 +13,7 @@ from sparkfleet.cli.doctor import bundle
 from sparkfleet.cli.doctor.bundle import write_bundle
 from sparkfleet.cli.options import Options
 from sparkfleet.errors import UsageError
-from sparkfleet.report.identity import redact_identity
+from sparkfleet.report.identity_redaction import redact_identity
 
 LOG = "HF_TOKEN=hunter2hunter2\nConnected to 8.8.8.8:443 from 192.168.100.10\n/home/ann/x\n"
 

@@ -11,10 +11,10 @@ from rich.progress import SpinnerColumn
 
 from sparkfleet.quantities import format_seconds
 from sparkfleet.report.events import Progress
-from sparkfleet.report.pace import RateTracker
 from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.terminal import TerminalScreen, VisibleConsole, create_progress_bars
 from sparkfleet.report.text import TextReporter
+from sparkfleet.report.transfer_rate import RateTracker
 
 
 class Clock:

@@ -8,7 +8,7 @@ import pytest
 
 from sparkfleet.launch.watching.events import MOST_LINE, parse_event
 from sparkfleet.page.content import clean_page_text
-from sparkfleet.report.identity import redact_identity
+from sparkfleet.report.identity_redaction import redact_identity
 from sparkfleet.report.redaction import redact_assignments, redact_secrets
 from tests.budget import limit_cpu_time
 from tests.variations import keep_some

@@ -156,7 +156,7 @@ def get_tp(options: Options, context: CommandContext) -> int:
 
 def print_run_started(options: Options, context: CommandContext) -> None:
     """Print the first line of output, unless the output is JSON."""
-    if options.output == "text":
+    if not options.json:
         TextReporter(create_screen()).handle(build_run_started(options, context))
 
 

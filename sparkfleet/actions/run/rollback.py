@@ -79,11 +79,10 @@ def _restart_previous(
     _report_previous(run, "is being restarted", level="info")
     try:
         _start_previous(run, hosts, targets)
-    except UnreachableError as error:
-        _report_previous(run, f"failed to restart: {error}")
-        return
     except SparkfleetError as error:
         _report_previous(run, f"failed to restart: {error}")
+        if isinstance(error, UnreachableError):
+            return  # the record of this run stays, so that the next run can restore it
     else:
         _report_previous(
             run, f"is serving again after {run.clock().ticks - began:.0f} s", level="info"

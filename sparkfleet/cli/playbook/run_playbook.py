@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,16 +19,16 @@ from sparkfleet.errors import SparkfleetError
 from sparkfleet.playbook.assignment import replaces_deployment
 from sparkfleet.playbook.listing import build_listing, format_listing
 from sparkfleet.playbook.syntax import AssignedPlay
+from sparkfleet.report.events import Reporter
 from sparkfleet.resources import format_path
 
 
 def run_playbook(name: str, options: Options, *, orphans: bool = False) -> int:
     """Run the playbook `name` (shipped, or a path) and return the exit code.
 
-    With `orphans` cluster_down also stops clusters that the inventory does not define.
+    With `orphans`, stop_deployment also stops clusters that the inventory does not define.
     """
-    reporter = create_reporter(options)
-    try:
+    with _open_reporter(options) as reporter:
         path = find_playbook(name)
         context, assigned = prepare_run(path, options)
         if options.list_tasks or options.list_hosts:
@@ -38,6 +39,14 @@ def run_playbook(name: str, options: Options, *, orphans: bool = False) -> int:
         if replaces_deployment([assignment.play for assignment in assigned]):
             run_options = replace(run_options, confirm_resize=_build_confirmation(options))
         return execute_run(assigned, context, run_options, reporter, options=options)
+
+
+@contextmanager
+def _open_reporter(options: Options) -> Iterator[Reporter]:
+    """Yield the reporter of a run, which also reports an error that ends the run."""
+    reporter = create_reporter(options)
+    try:
+        yield reporter
     except SparkfleetError as error:
         reporter.handle(build_run_stopped(error))
         error.reported = True
@@ -45,7 +54,7 @@ def run_playbook(name: str, options: Options, *, orphans: bool = False) -> int:
 
 
 def _build_confirmation(options: Options) -> Callable[[str], bool]:
-    """Return what asks whether the size of a serving deployment may change."""
+    """Return the function that asks whether the size of a serving deployment may change."""
     if options.yes or options.check:
         return lambda _: True
     if options.json:
@@ -55,14 +64,9 @@ def _build_confirmation(options: Options) -> Callable[[str], bool]:
 
 def run_play(play: AssignedPlay, context: CommandContext, options: Options) -> int:
     """Run a play that was built here, as `run_playbook` runs a file; return the exit code."""
-    reporter = create_reporter(options)
-    try:
+    with _open_reporter(options) as reporter:
         run_options = build_run_options(options, context)
         return execute_run((play,), context, run_options, reporter, options=options)
-    except SparkfleetError as error:
-        reporter.handle(build_run_stopped(error))
-        error.reported = True
-        raise
 
 
 def _print_listing(assigned: Sequence[AssignedPlay], options: Options, path: Path) -> int:

@@ -65,7 +65,7 @@ def show_plans(options: Options) -> int:
         shared = build_fabric_lookup(links.select_fabric(facts, cluster.hosts), strategy)
     transfer_orders = plan_transfers(session.stocks, by_host, strategy)
     print_transfer_plans(options, transfer_orders, shared, answers)
-    if options.output == "text" and any(plan.size for plan in transfer_orders[0].plans.values()):
+    if not options.json and any(plan.size for plan in transfer_orders[0].plans.values()):
         print_lines(*find_file_warnings(transfer_orders[0].model.manifest, head))
     if not answers.errors:
         for entry in transfer_orders:

@@ -29,14 +29,14 @@ MOST_TEXT = 600  # characters of one text
 class LinkMap:
     """The fabric with its rails, the verdicts of the static gate, and the rates that were measured.
 
-    `measured` is None where no host has a receipt; `lapse` says why rates are no longer proven.
+    `measured` is None where no host has a receipt; `expiry` says why rates are no longer proven.
     """
 
     fabric: Fabric
     rows: tuple[CableMapRow, ...]
     verdicts: tuple[Verdict, ...] = ()
     measured: MeasuredLinks | None = None
-    lapse: str = ""
+    expiry: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

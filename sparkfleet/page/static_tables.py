@@ -61,7 +61,7 @@ def build_rate_table(links: LinkMap) -> Table:
     if measured:
         notes.append(f"Measured {format_time(measured.at.timestamp())}.")
         notes += [f"Refused links were accepted: {measured.degraded}."] if measured.degraded else []
-    notes += [f"The next start measures again: {links.lapse}."] if measured and links.lapse else []
+        notes += [f"The next start measures again: {links.expiry}."] if links.expiry else []
     return create_page_table(
         "Measured rates",
         ("from", "to", "over", "Gb/s", "measured with"),

@@ -10,7 +10,7 @@ from sparkfleet.actions.action import Action, Plan, arg
 from sparkfleet.actions.check.collective_evidence import (
     build_evidence,
     build_python_command,
-    explain_lapse,
+    explain_collective_expiry,
     hash_evidence,
 )
 from sparkfleet.actions.check.links_gate import read_receipts
@@ -110,15 +110,15 @@ def _plan_collective(proof: CollectiveProof, *, passes: bool) -> Plan:
 def _prove_collective(run: RunContext, hosts: tuple[Host, ...]) -> dict[str, CollectiveProof]:
     receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
     hash_ = hash_evidence(run, hosts)
-    lapse = explain_lapse(receipts, hash_, hosts, run.now.date)
-    if not lapse:
+    expiry = explain_collective_expiry(receipts, hash_, hosts, run.now.date)
+    if not expiry:
         dates = (known.at for known in receipts.values() if known)
         message = f"measured {min(dates):%Y-%m-%d %H:%M}"
         return {host.name: CollectiveProof(message=message) for host in hosts}
     if why := _explain_unmeasurable(run, hosts):
         return {
             host.name: CollectiveProof(
-                verdicts=(_build_unmeasured_verdict(host, f"{lapse}; {why}"),)
+                verdicts=(_build_unmeasured_verdict(host, f"{expiry}; {why}"),)
             )
             for host in hosts
         }
@@ -129,8 +129,8 @@ def _ask_prepared_ranks(run: RunContext, hosts: tuple[Host, ...]) -> bool:
     """Let the prepared programs measure, without waiting; return whether they do."""
     prepared = run.state.collective
     receipts = read_receipts(run, hosts, receipt.COLLECTIVE_FILE)
-    lapse = explain_lapse(receipts, hash_evidence(run, hosts), hosts, run.now.date)
-    if not prepared or not lapse or _explain_unmeasurable(run, hosts):
+    expiry = explain_collective_expiry(receipts, hash_evidence(run, hosts), hosts, run.now.date)
+    if not prepared or not expiry or _explain_unmeasurable(run, hosts):
         return False
     pythons = {host.name: build_python_command(run, host.name) for host in hosts}
     requests = build_collective_requests(build_evidence(run, hosts), BRIEF_LOAD)

@@ -26,7 +26,7 @@ def hash_evidence(run: RunContext, hosts: tuple[Host, ...]) -> str:
     return receipt.hash_collective(links, engines, environments)
 
 
-def explain_lapse(
+def explain_collective_expiry(
     receipts: Mapping[str, receipt.LinksReceipt | None],
     hash_: str,
     hosts: tuple[Host, ...],

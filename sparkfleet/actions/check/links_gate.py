@@ -53,12 +53,12 @@ class LinksGate(Action[NoArgs]):
         verdicts = links.run_gate(run.pool, fabric, facts, hosts, copies=run.options.dp)
         hash_ = receipt.hash_facts(fabric, facts, hosts)
         receipts = read_receipts(run, hosts)
-        lapse = receipt.explain_expiry(receipts, hash_, hosts, run.now.date)
+        expiry = receipt.explain_expiry(receipts, hash_, hosts, run.now.date)
         text = ""
         cable_gbps = None
-        if lapse and (why := _explain_unmeasurable(run, verdicts)):
-            verdicts += tuple(_unmeasured_verdict(host, f"{lapse}; {why}") for host in hosts)
-        elif lapse:
+        if expiry and (why := _explain_unmeasurable(run, verdicts)):
+            verdicts += tuple(_unmeasured_verdict(host, f"{expiry}; {why}") for host in hosts)
+        elif expiry:
             for clock in (run.state.clocks or {}).values():
                 clock.wait()  # the load of a GPU takes bandwidth of the memory
             samples = links.sample_rates(run.pool, fabric, hosts)
@@ -105,9 +105,9 @@ def find_measured_rate(run: RunContext, fabric: links.Fabric | None) -> float | 
     hosts = run.cluster.hosts
     receipts = read_receipts(run, hosts)
     hash_ = receipt.hash_facts(fabric, run.facts, hosts)
-    lapse = receipt.explain_expiry(receipts, hash_, hosts, run.now.date)
+    expiry = receipt.explain_expiry(receipts, hash_, hosts, run.now.date)
     first = receipts[hosts[0].name]
-    return None if lapse or first is None else first.cable_gbps
+    return None if expiry or first is None else first.cable_gbps
 
 
 def read_receipts(

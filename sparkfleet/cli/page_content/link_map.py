@@ -31,7 +31,7 @@ def map_links(
         rows=build_map_rows(fabric),
         verdicts=tuple(links.run_static_gate(fabric, found, hosts)),
         measured=next(filter(None, measured), None),
-        lapse=receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC)),
+        expiry=receipt.explain_expiry(receipts, hash_, hosts, datetime.now(UTC)),
     )
 
 

@@ -1,1 +1,1 @@
-"""The playbook's vocabulary, one small module an action."""
+"""The actions of playbooks, a module for each."""

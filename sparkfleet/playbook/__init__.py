@@ -1,1 +1,1 @@
-"""Playbooks: parsing, the engine, the lock."""
+"""Playbooks: parsing, the order of tasks, the engine."""

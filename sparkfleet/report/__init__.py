@@ -1,1 +1,1 @@
-"""Reports of a run: events as text, JSON and JUnit."""
+"""Reports of a run: its events as text, JSON, JUnit, a trace and a log."""

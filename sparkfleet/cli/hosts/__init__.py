@@ -1,1 +1,1 @@
-"""`hosts.*`: facts, checks and preparation of hosts."""
+"""`hosts.*`: host keys, SSH keys, facts, checks and preparation of hosts."""

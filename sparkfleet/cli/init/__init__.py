@@ -1,1 +1,1 @@
-"""`init`: a project for the Sparks at hand, with an inventory that is right."""
+"""`init`: creates a project for your Sparks, with its inventory."""

@@ -1,1 +1,1 @@
-"""`links.*`: the cable map, the gate, and measured bandwidth."""
+"""`links.*`: the cable map, the gate, measured bandwidth, and addresses."""

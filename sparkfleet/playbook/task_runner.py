@@ -19,6 +19,7 @@ from sparkfleet.playbook.syntax import Task
 from sparkfleet.playbook.task_order import explain_missing_state
 from sparkfleet.playbook.vocabulary import build_action, runs_once, works_on_cluster
 from sparkfleet.report import events
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.templating import render_value
 
 BAD = (Status.FAILED, Status.UNREACHABLE)
@@ -182,10 +183,9 @@ class TaskRunner:
         )
 
     def _report_retry(self, hosts: Sequence[Host], left: int) -> None:
+        text = f"condition not met; {left} {'retry' if left == 1 else 'retries'} left"
         for host in hosts if left else ():
-            self._run_context.report(
-                events.Progress(host=host.name, text=f"condition not met; {left} retries left")
-            )
+            self._run_context.report(events.Progress(host=host.name, text=text))
 
     def _register(self, task: Task, outcomes: Mapping[str, Outcome], attempts: int) -> None:
         for name, outcome in outcomes.items() if task.register else ():
@@ -228,7 +228,7 @@ def _unsatisfied_outcome(task: Task, outcome: Outcome) -> Outcome:
     if not task.until or outcome.status in BAD:
         return outcome
     conditions = " and ".join(condition.text for condition in task.until)
-    message = f"still not true after {task.retries + 1} attempts: {conditions}"
+    message = f"still not true after {format_plural(task.retries + 1, 'attempt')}: {conditions}"
     return replace(outcome, status=Status.FAILED, message=message)
 
 

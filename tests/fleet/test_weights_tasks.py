@@ -135,7 +135,7 @@ def test_c41_a_flipped_byte_is_found_named_and_repaired_alone(run: Type) -> None
     assert f"spark-02: {MODEL}/model-1-of-2.safetensors" in found.output
     mended = run("weights.stage")
     assert mended.code == 0, mended.output
-    assert "send 1 files, 300 kB" in mended.output
+    assert "send 1 file, 300 kB" in mended.output
     assert mended.recap("spark-01")["changed"] == 0
     assert run("weights.verify", "--full").code == 0
 

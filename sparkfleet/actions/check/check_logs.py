@@ -11,6 +11,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.startup.log_patterns import check_log_lines
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.plurals import format_plural
 
 
 class CheckLogs(Action[NoArgs]):
@@ -45,7 +46,7 @@ class CheckLogs(Action[NoArgs]):
             failed = Plan(failed=True, message=message, hint=reason or None)
             return {**{name: Plan() for name in inspected}, head: failed}
         count = len(log.expect) + len(log.forbid)
-        return {name: Plan(message=f"{count} texts checked") for name in inspected}
+        return {name: Plan(message=f"{format_plural(count, 'text')} checked") for name in inspected}
 
 
 def _needs_log_check(run: RunContext) -> bool:

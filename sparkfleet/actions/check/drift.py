@@ -17,6 +17,7 @@ from sparkfleet.launch.host.clock_limit import read_clock_limit
 from sparkfleet.launch.host.survey import Survey
 from sparkfleet.model import EMPTY, Change
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.plurals import format_plural
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,8 +84,12 @@ def _plan_drift(launch: LaunchState, name: str, live: DriftInspection) -> Plan:
     hints = [f"run {name_command('cluster.up')} to reconcile"] if changes else []
     hints += [f"run {name_command('links.apply')} for the network"] if live.network else []
     changes += [Change(summary=text) for text in live.network]
-    count = f"{len(changes)} difference{'s' if len(changes) > 1 else ''}"
-    return Plan(changes=tuple(changes), failed=True, message=count, hint="; ".join(hints))
+    return Plan(
+        changes=tuple(changes),
+        failed=True,
+        message=format_plural(len(changes), "difference"),
+        hint="; ".join(hints),
+    )
 
 
 def _parse_network(answer: Mapping[str, Any]) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from sparkfleet.links import Samples, receipt
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.verdicts import downgrade_refusals, info
 
 
@@ -173,4 +174,6 @@ def _summarize_checks(verdicts: tuple[Verdict, ...]) -> str:
     fast = (
         rate for rate in verdicts if rate.check == "link.bandwidth" and rate.severity is Severity.OK
     )
-    return "; ".join([f"{len(verdicts)} checks passed", *(verdict.seen for verdict in fast)])
+    return "; ".join(
+        [f"{format_plural(len(verdicts), 'check')} passed", *(verdict.seen for verdict in fast)]
+    )

@@ -22,6 +22,7 @@ from sparkfleet.quantities import format_seconds
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.pool import Answers
+from sparkfleet.report.plurals import format_plural
 
 
 class LeaveGateway(Action[NoArgs]):
@@ -65,7 +66,7 @@ class LeaveGateway(Action[NoArgs]):
         servers = [server for server in look.servers if server.name == run.cluster.name]
         left = drain_servers(connection, settings, servers, limit)
         if left:
-            text = f"{left} request{'s' if left > 1 else ''} still running"
+            text = f"{format_plural(left, 'request')} still running"
             return replace(plan, message=f"{text} after {format_seconds(limit)} will be cut off")
         return replace(plan, message="all requests finished")
 
@@ -83,8 +84,7 @@ def _plan_drain(run: RunContext, seen: GatewayLook | SparkfleetError | None) -> 
     running = [server.requests for server in seen.servers if server.name == run.cluster.name]
     if not running:
         return Plan(message="the gateway sends no requests to this cluster")
-    count = sum(running)
-    text = f"drain it at the gateway ({count} request{'' if count == 1 else 's'} in progress)"
+    text = f"drain it at the gateway ({format_plural(sum(running), 'request')} in progress)"
     return Plan(changes=(Change(summary=text),), work=seen)
 
 

@@ -14,6 +14,7 @@ from sparkfleet.model import Change
 from sparkfleet.quantities import format_seconds
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.plurals import format_plural
 
 
 class StopGateway(Action[NoArgs]):
@@ -44,5 +45,5 @@ def _plan_stop(look: GatewayLook) -> Plan:
     if not (look.runs or look.recorded):
         return Plan(message="no gateway is running")
     running = sum(server.requests for server in look.servers)
-    text = f"stop HAProxy ({running} request{'' if running == 1 else 's'} in progress)"
+    text = f"stop HAProxy ({format_plural(running, 'request')} in progress)"
     return Plan(changes=(Change(summary=text),))

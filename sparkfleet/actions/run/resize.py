@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import GateError
 from sparkfleet.launch.host.survey import Survey
+from sparkfleet.report.plurals import format_plural
 
 
 def describe_resize(surveys: Mapping[str, Survey], hosts: Sequence[str]) -> str:
@@ -14,7 +15,7 @@ def describe_resize(surveys: Mapping[str, Survey], hosts: Sequence[str]) -> str:
     serving = _list_serving(surveys)
     if not serving or len(serving) == len(hosts):
         return ""
-    before = f"{len(serving)} {_count_noun(len(serving))} ({', '.join(serving)})"
+    before = f"{format_plural(len(serving), 'Spark')} ({', '.join(serving)})"
     return (
         f"a deployment is serving on {before}; this run replaces it with one on "
         f"{len(hosts)} ({', '.join(hosts)})"
@@ -38,7 +39,3 @@ def confirm_resize(run: RunContext, surveys: Mapping[str, Survey]) -> str:
 
 def _list_serving(surveys: Mapping[str, Survey]) -> tuple[str, ...]:
     return next((s.about.hosts for s in surveys.values() if s.roles and not s.interrupted), ())
-
-
-def _count_noun(count: int) -> str:
-    return "Spark" if count == 1 else "Sparks"

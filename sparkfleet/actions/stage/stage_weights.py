@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sized
 
 from sparkfleet.actions.action import Action, NoArgs, Plan, Planned
 from sparkfleet.actions.check.links_gate import find_measured_rate
@@ -129,6 +129,11 @@ def _stage_change(manifest: Manifest, plan: StagePlan) -> Change:
     if not plan.sends:
         copies = sum(plan.copies.values())
         copied = f" ({format_size(copies)} copied)" if copies else ""
-        what = f"reuse {len(plan.adopt)} files found on the host{copied}"
+        what = f"reuse {_count_files(plan.adopt)} found on the host{copied}"
         return Change(summary=f"{what} for {target}")
-    return Change(summary=f"send {len(plan.sends)} files, {format_size(plan.size)}, to {target}")
+    files = _count_files(plan.sends)
+    return Change(summary=f"send {files}, {format_size(plan.size)}, to {target}")
+
+
+def _count_files(files: Sized) -> str:
+    return f"{len(files)} file{'' if len(files) == 1 else 's'}"

@@ -15,6 +15,7 @@ from sparkfleet.model import Host, Verdict
 from sparkfleet.quantities import format_size
 from sparkfleet.remote.connection import REPEATS, Connection
 from sparkfleet.report.events import Note, Progress
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.weights.transfer import stage
 from sparkfleet.weights.transfer.delivery import DeliveryReport, deliver_model
 from sparkfleet.weights.transfer.plan import TransferPlan
@@ -98,7 +99,7 @@ def verify_delivery(
     return Plan(
         changes=plan.changes,
         verdicts=tuple(verdicts),
-        message=f"{files} files, {size} received; all verified",
+        message=f"{format_plural(files, 'file')}, {size} received; all verified",
     )
 
 

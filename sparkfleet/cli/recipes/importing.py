@@ -20,6 +20,7 @@ from sparkfleet.recipes.foreign.document import format_imported_recipe, format_p
 from sparkfleet.recipes.foreign.draft import ConvertedMap, build_node
 from sparkfleet.report import json
 from sparkfleet.report.output_files import write_new_file
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.resources import format_path
 from sparkfleet.yaml.nodes import List
 
@@ -103,7 +104,7 @@ def _show_end(
 ) -> None:
     out = create_screen(sys.stdout)
     done = "would be imported" if options.check else "imported"
-    refused = f", {len(problems)} problems" if problems else ""
+    refused = f", {format_plural(len(problems), 'problem')}" if problems else ""
     out.line(f"{len(imported)} {done}{refused}", "bold")
     if not options.check:
         out.line(f"next: {name_command('recipes.show')} {imported[0].name}")

@@ -24,6 +24,7 @@ from sparkfleet.errors import Problem, RecipeError
 from sparkfleet.recipes.recipe import FIRST_TRY, FOLDER, Recipe, load_recipe
 from sparkfleet.recipes.shelves.record import list_shelf_recipes
 from sparkfleet.report import json
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.resources import format_path, list_data_files
 
 DECODE = "best published decode"
@@ -164,8 +165,7 @@ def _find_family(recipe: Recipe) -> str:
 
 
 def _find_size(recipe: Recipe) -> str:
-    least = recipe.tp_min or 1
-    return f"{least} Spark" + ("s" if least > 1 else "")
+    return format_plural(recipe.tp_min or 1, "Spark")
 
 
 FAMILY = "family"

@@ -26,6 +26,7 @@ from sparkfleet.recipes.shelves.store import (
     write_shelf,
 )
 from sparkfleet.report import json
+from sparkfleet.report.plurals import format_plural
 
 STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
@@ -78,7 +79,7 @@ def update_shelf(options: UpdateOptions) -> int:
         _show_changes(shelf, updated, before, snapshot.files)
     if not _may_change(options, len(changed)):
         raise UsageError(
-            f"not confirmed: {len(changed)} files of shelf {shelf.name} changed",
+            f"not confirmed: {format_plural(len(changed), 'file')} of shelf {shelf.name} changed",
             hint="review the difference above, then add --yes",
         )
     if not options.check:
@@ -91,14 +92,14 @@ def update_shelf(options: UpdateOptions) -> int:
 def _may_change(options: UpdateOptions, count: int) -> bool:
     if not count or options.yes or options.check:
         return True
-    return not options.json and confirm(f"accept {count} changed files?")
+    return not options.json and confirm(f"accept {format_plural(count, 'changed file')}?")
 
 
 def drop_shelf(options: RemoveOptions) -> int:
     """Remove a shelf from the project."""
     shelf = _find_shelf(options.name)
     remove_shelf(shelf)
-    print_lines(f"removed: {shelf.origin}, {len(shelf.recipes)} recipes")
+    print_lines(f"removed: {shelf.origin}, {format_plural(len(shelf.recipes), 'recipe')}")
     return 0
 
 
@@ -120,7 +121,8 @@ def _format_added(
     shelf: Shelf, index: ShelfIndex, snapshot: Snapshot, *, check: bool
 ) -> Iterator[str]:
     done = "would be added" if check else "added"
-    yield f"{done}: {shelf.origin}, {len(shelf.recipes)} recipes, in {shelf.folder}"
+    count = format_plural(len(shelf.recipes), "recipe")
+    yield f"{done}: {shelf.origin}, {count}, in {shelf.folder}"
     for name in shelf.recipes:
         yield f"  {shelf.name}/{name}"
     mods = sorted({str(PurePosixPath(file).parent) for file in snapshot.files if _is_mod(file)})

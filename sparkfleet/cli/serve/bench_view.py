@@ -18,6 +18,7 @@ from sparkfleet.command_name import expand_commands
 from sparkfleet.fit.speed import DecodeRate
 from sparkfleet.launch.endpoint.throughput import SpeedComparison, Throughput
 from sparkfleet.recipes.metadata import Speed
+from sparkfleet.report.plurals import format_plural
 
 LINKS = (
     "{task:links.verify}: a link at a lower speed, or a missing rail",
@@ -75,7 +76,9 @@ def show_bench(bench: ServeBenchResult, *, output: str) -> None:
     for row in bench.rows:
         out.line(f"published  {_format_published_speed(row)}")
     if not bench.rows:
-        out.line(f"published  none for {_pluralize(bench.nodes, 'node')} in recipe {bench.recipe}")
+        out.line(
+            f"published  none for {format_plural(bench.nodes, 'node')} in recipe {bench.recipe}"
+        )
     for note in bench.notes:
         out.line(f"note: {note}", "yellow")
     for line in _format_bench_verdict(bench):
@@ -139,17 +142,13 @@ def _format_published_speed(row: Speed) -> str:
                "decode {} tok/s": row.decode, "{} tokens before": row.context}  # fmt: skip
     parts = [text.format(f"{value:g}") for text, value in figures.items() if value]
     note = f"; {row.note}" if row.note else ""
-    nodes = _pluralize(row.nodes, "node")
+    nodes = format_plural(row.nodes, "node")
     where = f"({nodes}; {row.source}, {row.date}{note})"
     return f"{_format_requests(row.requests)}: {', '.join(parts)} {where}"
 
 
 def _format_requests(count: int) -> str:
-    return _pluralize(count, "request")
-
-
-def _pluralize(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' if count > 1 else ''}"
+    return format_plural(count, "request")
 
 
 def _build_bench_document(bench: ServeBenchResult) -> Mapping[str, Any]:

@@ -19,6 +19,7 @@ from sparkfleet.launch.endpoint.answer_length import choose_answer_tokens
 from sparkfleet.launch.endpoint.correctness import SmokeCheck
 from sparkfleet.launch.endpoint.image_prompt import build_image_prompt
 from sparkfleet.launch.endpoint.replies import STREAM, Reply
+from sparkfleet.report.plurals import format_plural
 
 TOOLS = {"tools": list(correctness.TOOLS), "tool_choice": "auto"}
 THINK = {"chat_template_kwargs": correctness.REASONING_ARGUMENTS}
@@ -132,4 +133,4 @@ def _print_totals(checks: list[SmokeCheck], advice: tuple[str, ...]) -> None:
     if counts[False]:
         for line in advice:
             out.line(f"the recipe on requests: {line}")
-    out.line(f"{len(checks)} checks: {', '.join(parts)}", "bold")
+    out.line(f"{format_plural(len(checks), 'check')}: {', '.join(parts)}", "bold")

@@ -14,6 +14,7 @@ from sparkfleet.quantities import format_count, format_size
 from sparkfleet.recipes.explanation import GROUPS, Setting
 from sparkfleet.recipes.metadata import Speed
 from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.resources import format_path, list_data_files, resolve_path
 from sparkfleet.variables.secret import VEIL
 
@@ -129,7 +130,7 @@ def _format_differences(host: str, first: Sequence[Setting], settings: Sequence[
 
 
 def _format_speed_row(speed: Speed) -> str:
-    parts = [f"{speed.nodes} Spark{'s' if speed.nodes > 1 else ''}"]
+    parts = [format_plural(speed.nodes, "Spark")]
     parts += [f"{speed.decode:g} tok/s"] if speed.decode else []
     parts += [f"reads {speed.prefill:g} tok/s"] if speed.prefill else []
     parts += [f"first token after {speed.ttft:g} s"] if speed.ttft else []

@@ -12,6 +12,7 @@ from sparkfleet.cli.views.screen import create_screen
 from sparkfleet.cli.views.tables import create_cell, create_table
 from sparkfleet.errors import SparkfleetError
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.report.text import MARKS
 from sparkfleet.verdicts import merge_shared_warnings
 
@@ -72,5 +73,11 @@ def print_host_verdicts(
 
 def _format_counts(verdicts: Sequence[Verdict], *rest: str) -> str:
     counts = Counter(verdict.severity for verdict in verdicts)
-    parts = [f"{counts[severity]} {severity}" for severity in Severity if counts[severity]]
-    return f"{len(verdicts)} checks: {', '.join([*parts, *rest])}"
+    parts = [
+        format_plural(counts[severity], str(severity))
+        if severity in TO_CHANGE
+        else f"{counts[severity]} {severity}"
+        for severity in Severity
+        if counts[severity]
+    ]
+    return f"{format_plural(len(verdicts), 'check')}: {', '.join([*parts, *rest])}"

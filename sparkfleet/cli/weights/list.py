@@ -14,6 +14,7 @@ from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.pool import Answers
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.weights import model_store
 from sparkfleet.weights.model_store import StoredModel
 
@@ -56,5 +57,5 @@ def _build_models_document(answers: Answers[tuple[StoredModel, ...]]) -> dict[st
 
 def _format_model_state(model: StoredModel) -> str:
     if model.partial:
-        return f"{model.partial} unfinished downloads"
+        return format_plural(model.partial, "unfinished download")
     return "staged by sparkfleet" if model.staged else "not staged by sparkfleet"

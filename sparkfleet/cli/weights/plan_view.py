@@ -14,6 +14,7 @@ from sparkfleet.cli.weights.session import (
 )
 from sparkfleet.quantities import format_size
 from sparkfleet.remote.pool import Answers, T
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.weights.transfer.plan import (
     TransferPlan,
     find_suppliers,
@@ -48,7 +49,8 @@ def print_transfer_plans(
         return
     grid = create_table("host", "model", "present", "missing", "from", "problems")
     for row in rows:
-        lacks = f"{row.files} files, {format_size(row.lacks)}" if row.files else "nothing"
+        files = format_plural(row.files, "file")
+        lacks = f"{files}, {format_size(row.lacks)}" if row.files else "nothing"
         grid.add_row(
             row.host, row.model, format_size(row.has), lacks, ", ".join(row.senders), row.problems
         )

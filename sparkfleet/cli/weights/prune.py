@@ -15,6 +15,7 @@ from sparkfleet.launch.host.survey import survey_host
 from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.weights import model_store
 from sparkfleet.weights.model_store import StoredModel
@@ -78,4 +79,4 @@ def _remove_model(connection: Connection, model: StoredModel | None) -> str:
         return "not found"
     removal = model_store.remove_stored_model(connection, read_weights_dir(connection), model)
     left = f"; kept, not staged by sparkfleet: {', '.join(removal.left)}" if removal.left else ""
-    return f"removed {removal.files} files, {format_size(removal.freed)}{left}"
+    return f"removed {format_plural(removal.files, 'file')}, {format_size(removal.freed)}{left}"

@@ -185,7 +185,7 @@ def test_a_shelf_stays_at_its_commit_until_it_is_updated(call: Call, work: Path)
     assert "+defaults: {port: 8000, max_model_len: 8192}" in text
     assert "--max-model-len: 4096" in call("recipes.show", "team/small")
     text = call("recipes.update", "team", code=5)
-    assert "not confirmed: 1 files of shelf team changed" in text
+    assert "not confirmed: 1 file of shelf team changed" in text
     assert "--max-model-len: 4096" in call("recipes.show", "team/small")
     call("recipes.update", "team", "--yes")
     text = call("recipes.show", "team/small")

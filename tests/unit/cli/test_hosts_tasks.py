@@ -111,7 +111,7 @@ def test_warnings_are_shown_once_for_all_hosts_and_passed_checks_only_if_verbose
         build("host.x", host.name, "a kernel", **texts) for build in (warning, ok) for host in hosts
     ]
     shared = "warning: spark-1, spark-2: a kernel: expected one, saw none"
-    count = "4 checks: 2 ok, 2 warning"
+    count = "4 checks: 2 ok, 2 warnings"
     print_host_verdicts(tuple(verdicts), {})
     assert capsys.readouterr().out.splitlines() == [shared, count]
     print_host_verdicts(tuple(verdicts), {}, verbose=True)

@@ -39,14 +39,14 @@ def test_verdicts_that_refuse_come_first_and_others_than_warnings_only_if_verbos
 
 def test_verdicts_without_a_warning_are_a_count_only() -> None:
     lines = _print_lines([info("x", "a", "s", **TEXTS)], verbose=False)
-    assert lines == ["1 checks: 1 info"]
+    assert lines == ["1 check: 1 info"]
 
 
 def test_a_warning_that_hosts_share_is_one_row_and_counts_for_each() -> None:
     verdicts = [warning("x", host, "s", **TEXTS) for host in ("a", "b")]
     lines = _print_lines(verdicts, verbose=False)
     assert [line.split()[:3] for line in lines[1:-1]] == [["warning", "a,", "b"]]
-    assert lines[-1] == "2 checks: 2 warning"
+    assert lines[-1] == "2 checks: 2 warnings"
 
 
 def test_a_collective_that_was_not_run_is_explained_once(

@@ -101,7 +101,7 @@ def test_a_folder_imports_what_it_can_and_names_the_rest(
     (recipes / "notes.yaml").write_text("some: notes\n")
     text = call("recipes.import", "theirs", "--yes", code=5)
     assert "theirs/recipes/bad.yaml:1:1: missing name" in text
-    assert "2 imported, 1 problems" in text
+    assert "2 imported, 1 problem" in text
     written = sorted(path.name for path in (tmp_path / "playbooks/recipes").glob("*.yml"))
     assert written == ["other.yml", "small.yml"]
 

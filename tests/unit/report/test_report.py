@@ -16,6 +16,7 @@ from sparkfleet.report import events
 from sparkfleet.report import json as json_report
 from sparkfleet.report.json import JsonReporter
 from sparkfleet.report.junit import JunitReporter
+from sparkfleet.report.plurals import format_plural
 from sparkfleet.report.recap import count_recap
 from sparkfleet.report.screens import PlainScreen
 from sparkfleet.report.text import TextReporter
@@ -204,3 +205,8 @@ def test_a_warning_that_hosts_share_is_one_line_with_their_names() -> None:
 
 def test_verbose_output_has_every_warning_at_its_host() -> None:
     assert len(_report(verbose=True, verdicts={"a": "gdm", "b": "gdm"})) == 2
+
+
+@pytest.mark.parametrize(("count", "expected"), [(0, "0 files"), (1, "1 file"), (2, "2 files")])
+def test_a_count_has_its_noun_in_the_right_number(count: int, expected: str) -> None:
+    assert format_plural(count, "file") == expected

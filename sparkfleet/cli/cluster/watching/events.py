@@ -25,6 +25,7 @@ from sparkfleet.launch.watching.events import (
 )
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.report import output_streams
+from sparkfleet.report.plurals import format_plural
 
 EVERY = 2.0  # seconds between looks, with --follow
 COLOURS = {
@@ -105,7 +106,8 @@ def _print_log(session: ClusterSession, log: EventLog, options: EventsOptions) -
             grid.add_row(format_event_time(event), kind, "\n".join(format_event(event)))
         create_console().print(grid)
     if log.unreadable and not options.json:
-        print_lines(f"{log.unreadable} lines of the log on {cluster.head.name} cannot be read")
+        lines = format_plural(log.unreadable, "line")
+        print_lines(f"{lines} of the log on {cluster.head.name} cannot be read")
 
 
 def _print_new_events(events: Iterable[ClusterEvent], options: EventsOptions) -> None:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
+class TaskExecution:
     """An action of a task on some hosts; with `fatal`, one failure stops all of them."""
 
     task: Task
@@ -34,8 +34,8 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AppliedTurn(Turn):
-    """A turn whose `plans` were applied, at least in part, and can be undone."""
+class AppliedTask(TaskExecution):
+    """The execution of a task whose `plans` were applied, at least in part, and can be undone."""
 
     plans: Mapping[str, Plan]
 
@@ -43,20 +43,22 @@ class AppliedTurn(Turn):
 PlansAndErrors = tuple[Mapping[str, Plan], Mapping[str, SparkfleetError]]
 
 
-def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Mapping[str, Outcome]:
-    """Run `turn` once and return the outcome of each host; adds to `applied` what it starts.
+def attempt_once(
+    run: RunContext, execution: TaskExecution, applied: list[AppliedTask]
+) -> Mapping[str, Outcome]:
+    """Run `execution` once and return the outcome of each host; adds to `applied` what it starts.
 
     Raises LockHeldError, and InputError for a mistake in a file: both stop the run.
     """
     run.now = run.clock()
     try:
-        plans, errors = _plan_turn(run, turn)
-        if not (errors and turn.fatal) and not run.options.check:
-            plans, more = _apply_plans(run, turn, plans, applied)
+        plans, errors = _plan_execution(run, execution)
+        if not (errors and execution.fatal) and not run.options.check:
+            plans, more = _apply_plans(run, execution, plans, applied)
             errors = {**errors, **more}
-        if not (errors and turn.fatal):
-            _store_state(run, turn.action, turn.action.settle(run, plans))
-            _register_variables(run, turn.task, plans)
+        if not (errors and execution.fatal):
+            _store_state(run, execution.action, execution.action.settle(run, plans))
+            _register_variables(run, execution.task, plans)
     except HostError as error:
         plans = {}
         errors = {error.host: error}
@@ -64,7 +66,7 @@ def attempt_once(run: RunContext, turn: Turn, applied: list[AppliedTurn]) -> Map
     outcomes |= {name: _failed_outcome(name, error) for name, error in errors.items()}
     return {
         host.name: outcomes.get(host.name) or Outcome(host=host.name, status=Status.OK)
-        for host in turn.hosts
+        for host in execution.hosts
     }
 
 
@@ -77,14 +79,14 @@ def _build_outcome(run: RunContext, name: str, plan: Plan) -> Outcome:
     return outcome
 
 
-def _plan_turn(run: RunContext, turn: Turn) -> PlansAndErrors:
-    answers = turn.action.inspect_all(run, turn.hosts)
-    if answers.errors and (turn.fatal or not answers.values):
+def _plan_execution(run: RunContext, execution: TaskExecution) -> PlansAndErrors:
+    answers = execution.action.inspect_all(run, execution.hosts)
+    if answers.errors and (execution.fatal or not answers.values):
         return {}, answers.errors
-    planned = turn.action.plan(run, answers.values)
+    planned = execution.action.plan(run, answers.values)
     if not isinstance(planned, Planned):
         return planned, answers.errors
-    _store_state(run, turn.action, planned.provided)
+    _store_state(run, execution.action, planned.provided)
     for note in planned.notes:
         run.report(note)
     run.summary += planned.summary
@@ -110,15 +112,15 @@ def _store_state(run: RunContext, action: Action[Any], update: RunState) -> None
 
 
 def _apply_plans(
-    run: RunContext, turn: Turn, plans: Mapping[str, Plan], applied: list[AppliedTurn]
+    run: RunContext, execution: TaskExecution, plans: Mapping[str, Plan], applied: list[AppliedTask]
 ) -> PlansAndErrors:
     if any(plan.outcome("").status is Status.FAILED for plan in plans.values()):
         return plans, {}
-    action = turn.action
-    busy = tuple(h for h in turn.hosts if h.name in plans and plans[h.name].needs_apply)
+    action = execution.action
+    busy = tuple(h for h in execution.hosts if h.name in plans and plans[h.name].needs_apply)
     if not busy:
         return plans, {}
-    applied.append(AppliedTurn(task=turn.task, action=action, hosts=busy, plans=plans))
+    applied.append(AppliedTask(task=execution.task, action=action, hosts=busy, plans=plans))
     answers = store_provided(run, action, action.apply_all(run, busy, plans))
     return {**plans, **answers.values}, answers.errors
 

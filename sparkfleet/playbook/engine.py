@@ -14,7 +14,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import Interrupted, UnreachableError, combine_exit_codes
 from sparkfleet.model import Host, Status
-from sparkfleet.playbook.attempt import AppliedTurn, store_provided
+from sparkfleet.playbook.attempt import AppliedTask, store_provided
 from sparkfleet.playbook.initial_variables import build_variables
 from sparkfleet.playbook.syntax import AssignedPlay, Block, TaskOrBlock
 from sparkfleet.playbook.task_runner import TaskFailed, TaskRunner
@@ -154,19 +154,19 @@ class PlaybookRunner:
         lost = [host for name, host in begun.items() if name in self._runner.lost]
         self._runner.lost -= set(self._run_context.pool.reconnect_lost(lost).values)
 
-    def _left(self, applied: AppliedTurn) -> tuple[Host, ...]:
+    def _left(self, applied: AppliedTask) -> tuple[Host, ...]:
         return tuple(host for host in applied.hosts if host.name not in self._runner.lost)
 
-    def _salvage(self, applied: AppliedTurn) -> Callable[[Connection], None]:
+    def _salvage(self, applied: AppliedTask) -> Callable[[Connection], None]:
         return lambda connection: applied.action.salvage(self._run_context, connection)
 
-    def _report_rolled_back(self, applied: AppliedTurn, answers: Answers[None]) -> None:
+    def _report_rolled_back(self, applied: AppliedTask, answers: Answers[None]) -> None:
         """Report a task that changed something and was undone, one line a task."""
         if applied.action.undoes and answers.values:
             text = f"rolled back on {', '.join(answers.values)}: {applied.task.name}"
             self._run_context.report(events.Note(text=text))
 
-    def _note(self, applied: AppliedTurn, step: str, answers: Answers[None]) -> None:
+    def _note(self, applied: AppliedTask, step: str, answers: Answers[None]) -> None:
         for name, error in answers.errors.items():
             if isinstance(error, UnreachableError):
                 self._runner.lost.add(name)

@@ -14,7 +14,7 @@ from sparkfleet.actions.run_context import RunContext
 from sparkfleet.errors import InputError, PlaybookError
 from sparkfleet.model import Host, Outcome, Status
 from sparkfleet.playbook import vocabulary
-from sparkfleet.playbook.attempt import AppliedTurn, Turn, attempt_once
+from sparkfleet.playbook.attempt import AppliedTask, TaskExecution, attempt_once
 from sparkfleet.playbook.syntax import Task
 from sparkfleet.playbook.task_order import explain_missing_state
 from sparkfleet.playbook.vocabulary import build_action, runs_once, works_on_cluster
@@ -50,7 +50,7 @@ class TaskRunner:
         self.excluded: set[str] = set()  # failed hosts that a play continues without
         self.fatal = True
         self.phases: list[tuple[str, float]] = []
-        self.applied: list[AppliedTurn] = []
+        self.applied: list[AppliedTask] = []
         self._skipped_tasks: list[Task] = []
 
     def run(self, task: Task) -> None:
@@ -74,8 +74,8 @@ class TaskRunner:
             if hosts:
                 self._check_requirements(task)
                 action = action or build_action(task, self._variables(hosts))
-                turn = Turn(task=task, action=action, hosts=hosts, fatal=self.fatal)
-                outcomes = self._attempts(turn)
+                execution = TaskExecution(task=task, action=action, hosts=hosts, fatal=self.fatal)
+                outcomes = self._attempts(execution)
         if not hosts:
             self._skipped_tasks.append(task)
         for host in concerned:
@@ -148,21 +148,21 @@ class TaskRunner:
             )
         )
 
-    def _attempts(self, turn: Turn) -> Mapping[str, Outcome]:
-        task = turn.task
-        pending = turn.hosts
+    def _attempts(self, execution: TaskExecution) -> Mapping[str, Outcome]:
+        task = execution.task
+        pending = execution.hosts
         outcomes: dict[str, Outcome] = {}
         for attempt in range(1, task.retries + 2):
             if attempt > 1:
                 time.sleep(task.delay)
-            now = attempt_once(self._run_context, replace(turn, hosts=pending), self.applied)
+            now = attempt_once(self._run_context, replace(execution, hosts=pending), self.applied)
             outcomes |= now
             self._register(task, now, attempt)
             pending = self._unsatisfied(task, pending, now)
             if not pending or any(outcome.status is Status.UNREACHABLE for outcome in now.values()):
                 return outcomes
             if works_on_cluster(task.action):
-                pending = turn.hosts
+                pending = execution.hosts
             self._report_retry(pending, task.retries + 1 - attempt)
         never = {host.name: _unsatisfied_outcome(task, outcomes[host.name]) for host in pending}
         self._register(task, never, attempt)

@@ -95,16 +95,15 @@ class BenchRunner:
 
     def _paces(self, count: int, words: int) -> Iterator[Throughput]:
         before = self._sample()
-        for turn in range(1, self.workload.rounds + 1):
+        for number in range(1, self.workload.rounds + 1):
             texts = [prompts.generate_prompt(words) for _ in range(count)]
             replies = self._send(texts, answer=self.workload.answer)
             after = self._sample()
             measured = compute_throughput(replies, self._cached(before, after, replies))
             before = after
             if not self.quiet and self.workload.rounds > 1:  # one is what the table shows
-                print_lines(
-                    f"  round {turn} of {self.workload.rounds}: {bench_view.format_pace(measured)}"
-                )
+                pace = bench_view.format_pace(measured)
+                print_lines(f"  round {number} of {self.workload.rounds}: {pace}")
             yield measured
 
     def _cached(self, before: Sample | None, after: Sample | None, replies: Sequence[Reply]) -> int:

@@ -37,10 +37,10 @@ def watch_load(options: WatchOptions) -> int:
         _open_display(options) as display,
         contextlib.suppress(KeyboardInterrupt),
     ):
-        for turn, view in enumerate(_iterate_views(session, options.every), 1):
+        for number, view in enumerate(_iterate_views(session, options.every), 1):
             display(view)
             code = view.code
-            if turn == count or not output_streams.has_reader():
+            if number == count or not output_streams.has_reader():
                 break
     return code
 

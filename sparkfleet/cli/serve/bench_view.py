@@ -127,7 +127,7 @@ def _format_bench_verdict(bench: ServeBenchResult) -> Iterator[str]:
             f"({row.source}, {row.date})"
         )
     if bench.slow:
-        yield "look at:"
+        yield "what to check:"
         yield from (
             f"  {expand_commands(line)}" for line in (*(LINKS if bench.nodes > 1 else ()), *ANY)
         )

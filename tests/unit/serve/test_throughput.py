@@ -119,7 +119,7 @@ def test_a_slow_one_says_by_how_much_and_what_to_look_at(
     show_bench(bench, output="text")
     out = capsys.readouterr().out
     assert "slow: decode of 1 request is 2.1 tok/s, 19% of the published 11.2" in out
-    assert "look at:\n  sparkfleet links.verify" in out
+    assert "what to check:\n  sparkfleet links.verify" in out
     assert "NET/Socket" in out
     assert "note: n" in out
     head, values = out.splitlines()[:2]

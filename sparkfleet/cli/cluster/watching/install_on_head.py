@@ -80,7 +80,7 @@ def enable_on_head(session: ClusterSession, options: Options) -> int:
     look = connection.run(plan.command("cluster.watch", "--once", *words), timeout=RUN_LIMIT)
     if look.returncode not in (0, 2):
         raise LaunchError(
-            f"{FAILED} cannot look at the cluster: {look.text.strip()}\n{look.stderr.strip()}",
+            f"{FAILED} cannot check the cluster: {look.text.strip()}\n{look.stderr.strip()}",
             host=head.name,
             hint="if a host was not reached, check that ssh works from the head to it",
         )

@@ -169,7 +169,7 @@ class Watcher:
     def _announce(self, session: ClusterSession) -> None:
         """Record that the watch began, at the first look at which the head answers."""
         if not self._announced:
-            text = f"cluster.watch looks every {self._options.every:g} s"
+            text = f"cluster.watch checks every {self._options.every:g} s"
             event = build_watch_event(EventKind.WATCHING, text)
             self._announced = self._record(session, event, notify=False)
 

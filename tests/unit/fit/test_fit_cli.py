@@ -96,6 +96,15 @@ def test_options_stand_over_the_recipe(call: Call) -> None:
     assert re.search(r"60 tok/s .*another, 2026-04", done.stdout)
 
 
+def test_sparks_that_share_the_layers_count_for_the_smallest_size_as_in_a_start(
+    call: Call, tmp_path: Path
+) -> None:
+    (tmp_path / "two.yml").write_text("extends: r.yml\ntp_min: 2\n")
+    assert "TP=1, PP=2" in call("two.yml", folder="model", tp="1", pp="2").stdout
+    with pytest.raises(InputError, match="needs --tp >= 2"):
+        call("two.yml", folder="model", tp="1")
+
+
 def test_a_start_that_cannot_fit_ends_with_2(call: Call) -> None:
     done = call("r.yml", folder="model", util="0.99")
     assert done.returncode == 2

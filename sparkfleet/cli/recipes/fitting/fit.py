@@ -86,7 +86,7 @@ def _select_cluster(request: FitRequest, recipe: Recipe) -> Cluster:
     options = request.options
     if request.staged or options.inventory:
         return resolve_context(options).cluster
-    check_tp(options.tp, recipe)
+    check_tp(options.tp, recipe, pp=options.pp)
     given = {name: Value(data=data) for name, data in options.set_variables.items()}
     hosts = (Host(name=f"spark-{at + 1}", vars=given) for at in range(options.nodes))
     merged = tuple(overlay_recipe(host, recipe, as_written=True) for host in hosts)

@@ -27,7 +27,6 @@ from sparkfleet.command_name import expand_commands
 from sparkfleet.errors import UsageError
 from sparkfleet.report import screens
 
-USAGE = 5  # the exit code of anything wrong before the first host is touched
 # invoke's other options are about commands that it would run itself: nothing here uses them, and
 # somebody who types --dry means --check.
 CORE = (
@@ -79,7 +78,7 @@ class SparkfleetProgram(Program):
             script = completion.format_script("".join(argv[2:3]), self.binary_names[0])
         except UsageError as error:
             screens.write_escaped(sys.stderr, f"{error}\n")
-            sys.exit(USAGE)
+            sys.exit(UsageError.exit_code)
         screens.write_escaped(sys.stdout, script)
         return True
 
@@ -138,7 +137,7 @@ class SparkfleetProgram(Program):
     def _refuse(self, message: str) -> NoReturn:
         text, hint = explain_parse_error(message, self.argv[1:])
         screens.write_escaped(sys.stderr, f"{text}\n" + (f"  {hint}\n" if hint else ""))
-        sys.exit(USAGE)
+        sys.exit(UsageError.exit_code)
 
 
 def create_program(binary: str = "sparkfleet") -> SparkfleetProgram:

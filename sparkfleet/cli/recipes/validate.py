@@ -31,7 +31,6 @@ from sparkfleet.resources import is_existing_folder, list_data_files
 from sparkfleet.vllm.releases import parse_version
 
 ALL = "all"
-REFUSED = RecipeError.exit_code
 TITLES = {Severity.ERROR: "error", Severity.WARNING: "warning", Severity.INFO: "advice"}
 
 
@@ -72,7 +71,7 @@ def show_findings(options: ValidateOptions) -> int:
         print_document(recipes=[_serialize_report(report) for report in reports])
     else:
         _print_reports(reports)
-    return REFUSED if any(report.refused for report in reports) else 0
+    return RecipeError.exit_code if any(report.refused for report in reports) else 0
 
 
 def _expand_recipe_names(names: str) -> Iterator[str]:

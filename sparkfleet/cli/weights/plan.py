@@ -44,10 +44,9 @@ def show_plans(options: Options) -> int:
 
     def inspect_host(connection: Connection, hashed: HashedCallback) -> HostWeights:
         root = read_weights_dir(connection)
-        manifests = [entry.manifest for entry in session.stocks]
         inspections = [
-            inspect_weights(connection, entry, root, record=False, on_hashed=hashed)
-            for entry in manifests
+            inspect_weights(connection, model.manifest, root, record=False, on_hashed=hashed)
+            for model in session.models
         ]
         return HostWeights(
             facts=gather_host_facts(cluster, connection), inspections=tuple(inspections)
@@ -63,7 +62,7 @@ def show_plans(options: Options) -> int:
     shared: Shared = share_no_address
     if not answers.errors and len(facts) > 1:
         shared = build_fabric_lookup(links.select_fabric(facts, cluster.hosts), strategy)
-    transfer_orders = plan_transfers(session.stocks, by_host, strategy)
+    transfer_orders = plan_transfers(session.models, by_host, strategy)
     print_transfer_plans(options, transfer_orders, shared, answers)
     if not options.json and any(plan.size for plan in transfer_orders[0].plans.values()):
         print_lines(*find_file_warnings(transfer_orders[0].model.manifest, head))

@@ -24,7 +24,7 @@ class StagingSession:
     """An inspection of the weights of all hosts: the required models, and the connections."""
 
     context: CommandContext
-    stocks: tuple[ResolvedModel, ...]
+    models: tuple[ResolvedModel, ...]
     pool: ConnectionPool
     reporter: TextReporter
 
@@ -45,18 +45,17 @@ class StagingSession:
 def open_staging_session(options: Options) -> Iterator[StagingSession]:
     """Resolve the models of the recipe, and hold the connections to the hosts."""
     context = resolve_context(options)
-    text = options.output == "text"
-    progress = create_screen(sys.stdout if text else sys.stderr)
+    progress = create_screen(sys.stderr if options.json else sys.stdout)
     reporter = TextReporter(progress)
-    if text:
+    if not options.json:
         reporter.handle(build_run_started(options, context))
     head = Settings(host=context.cluster.head)
-    stocks = resolve_required_models(
+    models = resolve_required_models(
         head, lambda done, size: reporter.handle(build_hash_progress(HERE, done, size))
     )
     with open_pool(options) as pool:
         try:
-            yield StagingSession(context=context, stocks=stocks, pool=pool, reporter=reporter)
+            yield StagingSession(context=context, models=models, pool=pool, reporter=reporter)
         finally:
             progress.clear()
 

@@ -23,10 +23,10 @@ def show_verdicts(options: VerifyOptions) -> int:
 
     def prove(connection: Connection, hashed: HashedCallback) -> list[Verdict]:
         host_verdicts: dict[Verdict, None] = {}
-        for stock in session.stocks:
+        for model in session.models:
             proven = stage.verify_weights(
                 connection,
-                stock.manifest,
+                model.manifest,
                 read_weights_dir(connection),
                 full=options.full,
                 on_hashed=hashed,

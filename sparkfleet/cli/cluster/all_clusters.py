@@ -99,8 +99,8 @@ def _read_clusters(options: Options) -> tuple[Cluster, ...]:
     if given := [name for name in OF_ONE if name in options.given]:
         raise UsageError(
             f"--all cannot be combined with --{given[0]}",
-            hint="each cluster is started with the settings of the inventory (vllm_recipe, "
-            "vllm_executor)",
+            hint=f"leave --{given[0]} out: each cluster has the settings of the inventory "
+            "(vllm_recipe, vllm_executor)",
         )
     if options.json:
         raise UsageError(

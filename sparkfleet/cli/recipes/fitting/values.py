@@ -55,7 +55,7 @@ class FitRequest:
         sources = [f"--{name}" for name in SOURCES if getattr(options, name)]
         if len(sources) > 1:
             raise UsageError(
-                f"{' and '.join(sources)} cannot be combined: each reads the model elsewhere",
+                f"{' and '.join(sources)} cannot be combined: each reads another copy of the model",
                 hint="leave one out",
             )
         overrides = {

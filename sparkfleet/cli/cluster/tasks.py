@@ -45,7 +45,7 @@ def up(options: ClusterUpOptions) -> int:
     """Bring the cluster up: from reachable Sparks to an endpoint that answered a smoke prompt.
 
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
-    a question with a known answer. A second run changes nothing. It is playbooks/cluster-up.yml.
+    a question with a known answer. A second run changes nothing. Runs playbooks/cluster-up.yml.
     Without --tp, --pp, --dp or --solo it uses every Spark of the cluster that the recipe can use.
     It asks before it changes the size of what is serving, and before a recipe runs third-party
     code; without a terminal it needs --yes.

@@ -117,7 +117,7 @@ def prepare(options: PrepareOptions) -> int:
     runtime for Docker and CDI: each with its command, why, and how to undo it, and done only where
     it is lacking; RemoveIPC, files of other users and earlyoom are advice. Nothing is changed
     without --yes; network, firmware, clocks and packages never are. Where sudo asks for a password,
-    --ask-become-pass asks once for it. It is playbooks/hosts-prepare.yml.
+    --ask-become-pass asks once for it. Runs playbooks/hosts-prepare.yml.
 
       {task:hosts.prepare}
       {task:hosts.prepare} --yes --ask-become-pass

@@ -12,7 +12,7 @@ def stage(options: Options) -> int:
     """Copy the recipe's model, drafts and files to every node, and verify each by hash.
 
     One node has or downloads the files; the others copy them over the fabric as they arrive. A
-    run with everything in place sends 0 bytes. It is playbooks/weights-stage.yml.
+    run with everything in place sends 0 bytes. Runs playbooks/weights-stage.yml.
 
       {task:weights.stage}
       {task:weights.stage} --set weights_strategy=push

@@ -22,7 +22,7 @@ from sparkfleet.verdicts import downgrade_refusals, info
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Proof:
+class LinksProof:
     """Results of the gate on one host; `receipt` is the text of a new receipt, or empty.
 
     `cable_gbps` is what the slowest cable carried, now or when the valid receipt was written, Gb/s.
@@ -47,7 +47,7 @@ class LinksGate(Action[NoArgs]):
     provides = ("fabric",)
     updates = ("cable_gbps",)
 
-    def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[Proof]:
+    def inspect_all(self, run: RunContext, hosts: tuple[Host, ...]) -> Answers[LinksProof]:
         """Check the facts of all hosts together, their reachability, and the rates."""
         facts = run.facts
         fabric = links.select_fabric(facts, hosts)
@@ -72,7 +72,7 @@ class LinksGate(Action[NoArgs]):
             cable_gbps = first.cable_gbps
         by_host = {host.name: tuple(v for v in verdicts if v.host == host.name) for host in hosts}
         proofs = {
-            name: Proof(verdicts=host_verdicts, receipt=text, cable_gbps=cable_gbps)
+            name: LinksProof(verdicts=host_verdicts, receipt=text, cable_gbps=cable_gbps)
             for name, host_verdicts in by_host.items()
         }
         return Answers(values=proofs, errors={})
@@ -158,7 +158,7 @@ def _format_receipt(
     )
 
 
-def _plan_links(proof: Proof, *, passes: bool) -> Plan:
+def _plan_links(proof: LinksProof, *, passes: bool) -> Plan:
     return Plan(
         verdicts=downgrade_refusals(proof.verdicts) if passes else proof.verdicts,
         message=_summarize_checks(proof.verdicts),

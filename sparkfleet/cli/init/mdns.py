@@ -29,7 +29,7 @@ RECORD = struct.Struct("!HHIH")
 
 
 @dataclass(slots=True)
-class Records:
+class DnsRecords:
     """The records of all answers: instances of the service, their hosts, addresses of hosts."""
 
     instances: set[str] = field(default_factory=set)
@@ -44,9 +44,9 @@ class Records:
                 yield host, self.addresses[host]
 
 
-def query_machines(group: tuple[str, int] = GROUP, patience: float = PATIENCE) -> Records:
+def query_machines(group: tuple[str, int] = GROUP, patience: float = PATIENCE) -> DnsRecords:
     """Return what answers a query for SSH within `patience` seconds; raises OSError."""
-    records = Records()
+    records = DnsRecords()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL, 1)
         _send(sock, build_query(SERVICE, PTR), group)
@@ -86,7 +86,7 @@ def _send(sock: socket.socket, message: bytes, group: tuple[str, int]) -> None:
         raise failure
 
 
-def _list_missing(records: Records) -> list[tuple[str, int]]:
+def _list_missing(records: DnsRecords) -> list[tuple[str, int]]:
     missing = [(name, SRV) for name in records.instances if name not in records.hosts]
     hosts = records.hosts.values()
     return missing + [(name, A) for name in hosts if name not in records.addresses]
@@ -98,7 +98,7 @@ def build_query(name: str, kind: int) -> bytes:
     return HEADER.pack(0, 0, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!2H", kind, INTERNET)
 
 
-def read_message(message: bytes, records: Records) -> None:
+def read_message(message: bytes, records: DnsRecords) -> None:
     """Add the records of an answer; raises ValueError for one that is not valid."""
     try:
         _, _, questions, *counts = HEADER.unpack_from(message)
@@ -116,7 +116,7 @@ def read_message(message: bytes, records: Records) -> None:
         raise ValueError(f"invalid DNS message: {error}") from error
 
 
-def _add_record(records: Records, name: str, kind: int, data: tuple[bytes, int, int]) -> None:
+def _add_record(records: DnsRecords, name: str, kind: int, data: tuple[bytes, int, int]) -> None:
     message, start, length = data
     kept = (records.instances, records.hosts, records.addresses)
     if max(map(len, kept)) >= MOST_MACHINES:

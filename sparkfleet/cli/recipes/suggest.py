@@ -58,7 +58,7 @@ class SpeedFigure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
+class StartChoice:
     """One way to serve a recipe: its options of a start, and all its tokens a second together.
 
     `rate` is None where no one measured it.
@@ -93,20 +93,20 @@ class Candidate:
         checkpoint = self.recipe.checkpoint
         return 1 in self.sizes and checkpoint is not None and checkpoint.moe is False and not own
 
-    def list_starts(self, count: int, *, copies: bool) -> list[Start]:
+    def list_starts(self, count: int, *, copies: bool) -> list[StartChoice]:
         """Return the ways to serve it on up to `count` Sparks, the smallest first."""
         starts = []
         for size in self.sizes:
             figure = self.find_figure(size)
             words = f"--tp {size}" if size > 1 else "--solo"
-            starts.append(Start(options=words, rate=figure.decode if figure else None))
+            starts.append(StartChoice(options=words, rate=figure.decode if figure else None))
         if copies and count >= COPIES and self.has_copies:
             alone = self.find_figure(1)
             rate = COPIES * alone.decode if alone else None
-            starts.append(Start(options=f"--dp {COPIES}", rate=rate))
+            starts.append(StartChoice(options=f"--dp {COPIES}", rate=rate))
         return starts
 
-    def choose_start(self, count: int, *, copies: bool) -> Start:
+    def choose_start(self, count: int, *, copies: bool) -> StartChoice:
         """Return the way with the best figure, else the smallest; copies help many requests."""
         starts = self.list_starts(count, copies=copies)
         return max(starts, key=lambda start: start.rate or 0.0)
@@ -287,7 +287,7 @@ def _format_command(candidate: Candidate, purpose: Purpose, count: int) -> str:
     return _format_start(candidate, start)
 
 
-def _format_start(candidate: Candidate, start: Start) -> str:
+def _format_start(candidate: Candidate, start: StartChoice) -> str:
     return f"{name_command('cluster.up')} {start.options} --recipe {candidate.recipe.name}"
 
 

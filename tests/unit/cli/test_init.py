@@ -354,7 +354,7 @@ def test_discovered_machines_are_shown_and_not_taken(
 def test_without_avahi_a_query_of_our_own_is_sent(
     init: Init, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    found = mdns.Records(
+    found = mdns.DnsRecords(
         instances={"a"}, hosts={"a": "spark.local"}, addresses={"spark.local": "192.168.1.11"}
     )
     monkeypatch.setattr(mdns, "query_machines", lambda: found)

@@ -17,7 +17,7 @@ from sparkfleet.cli.init.mdns import (
     SERVICE,
     SRV,
     A,
-    Records,
+    DnsRecords,
     build_query,
     query_machines,
     read_message,
@@ -71,7 +71,7 @@ def test_a_machine_is_found_by_three_questions(responder: tuple[str, int]) -> No
 def test_a_name_that_refers_to_an_earlier_one_is_read() -> None:
     pointer = struct.pack("!H", 0xC000 | HEADER.size)  # to the name of the first record
     short = _encode_record(SERVICE, PTR, b"\7spark-a" + pointer)
-    records = Records()
+    records = DnsRecords()
     read_message(_answer(short, SRV_RECORD, A_RECORD), records)
     assert list(records.list_machines()) == [(HOST, "192.168.1.11")]
 
@@ -89,7 +89,7 @@ def test_a_name_that_refers_to_an_earlier_one_is_read() -> None:
 )
 def test_a_message_that_is_not_valid_is_refused(message: bytes) -> None:
     with pytest.raises(ValueError, match="DNS"):
-        read_message(message, Records())
+        read_message(message, DnsRecords())
 
 
 def test_a_name_that_is_too_long_is_refused() -> None:
@@ -97,11 +97,11 @@ def test_a_name_that_is_too_long_is_refused() -> None:
     for name in (label * 5 + b"\0", b"\x40" + b"a" * 64 + b"\0"):
         record = name + RECORD.pack(A, 1, 120, 4) + bytes([192, 168, 1, 11])
         with pytest.raises(ValueError, match="too long"):
-            read_message(_answer(record), Records())
+            read_message(_answer(record), DnsRecords())
 
 
 def test_the_machines_that_are_kept_have_a_bound() -> None:
-    records = Records()
+    records = DnsRecords()
     for number in range(2000):
         name = _encode_name(f"spark-{number}.{SERVICE}")
         read_message(_answer(_encode_record(SERVICE, PTR, name)), records)

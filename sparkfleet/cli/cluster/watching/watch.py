@@ -48,7 +48,7 @@ NO_CAUSE = "none found in the logs"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
+class WatchResult:
     """One look, the decision, and for a relaunch how the cluster was started."""
 
     health: ClusterHealth
@@ -134,7 +134,7 @@ class Watcher:
                 pool.abort()
                 raise
 
-    def _look(self, session: ClusterSession) -> Look:
+    def _look(self, session: ClusterSession) -> WatchResult:
         seen = look_at_cluster(session.pool, self._context.cluster, ray=False)
         health = judge_health(seen)
         self._is_head_away = self._context.cluster.head.name in seen.errors
@@ -153,8 +153,8 @@ class Watcher:
         if self._page is not None:
             self._page.publish(session, seen, self._log, f"The watcher: {decision.reason}")
         if decision.step is not Step.RELAUNCH:
-            return Look(health=health, decision=decision)
-        return Look(
+            return WatchResult(health=health, decision=decision)
+        return WatchResult(
             health=health, decision=decision, request=self._prepare_relaunch(session, health)
         )
 

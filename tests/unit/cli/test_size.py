@@ -79,8 +79,9 @@ def test_weights_are_staged_on_every_host_whatever_the_recipe_allows(tmp_path: P
     assert len(chosen.cluster.hosts) == 4
 
 
-def _survey(*hosts: str, **own: Any) -> Any:
-    about = SimpleNamespace(hosts=hosts)
+def _survey(*hosts: str, sizes: tuple[int, int, int] | None = None, **own: Any) -> Any:
+    tp, pp, dp = sizes or (len(hosts), 1, 1)
+    about = SimpleNamespace(hosts=hosts, tp=tp, pp=pp, dp=dp)
     return SimpleNamespace(**{"roles": {"serve": "x"}, "interrupted": False, "about": about, **own})
 
 
@@ -109,6 +110,23 @@ def test_a_change_of_size_is_refused_unless_it_is_confirmed() -> None:
     assert confirm_resize(run, {"a": _survey("a", "b")})
     run.options.confirm_resize = None  # such as `hosts.prepare`
     assert confirm_resize(run, {"a": _survey("a", "b")}) == ""
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [((1, 1, 1), "--solo"), ((1, 1, 2), "--dp 2"), ((2, 2, 1), "--tp 2 --pp 2")],
+)
+def test_the_hint_keeps_the_size_that_is_serving(
+    sizes: tuple[int, int, int], expected: str
+) -> None:
+    run: Any = SimpleNamespace(
+        cluster=Cluster(name="c", hosts=tuple(Host(name=name) for name in "abcdefgh")),
+        options=SimpleNamespace(confirm_resize=lambda _: False),
+    )
+    hosts = "abcd"[: sizes[0] * sizes[1] * sizes[2]]
+    with pytest.raises(GateError) as caught:
+        confirm_resize(run, {"a": _survey(*hosts, sizes=sizes)})
+    assert str(caught.value.problems[0].hint).endswith(f"to keep it, add {expected}")
 
 
 @pytest.mark.parametrize(

@@ -23,8 +23,8 @@ from sparkfleet.variables.binding import LOOPBACK, PORT, Binding, parse_binding
 class RenderOptions(Options):
     """Options of `cluster.render`."""
 
-    out: str | None = option(
-        "a folder that is new, empty, or written by an earlier render", value="FOLDER"
+    out: Path | None = option(
+        "a folder that is new, empty, or written by an earlier render", parse_path, value="FOLDER"
     )
 
 

@@ -25,9 +25,9 @@ def render_files(options: RenderOptions) -> int:
 
     Raises UsageError for a folder with other files, and the errors of the hosts and of the Hub.
     """
-    if not options.out:
+    if options.out is None:
         raise UsageError("--out is missing", hint="name a folder: --out rendered")
-    folder = Path(options.out)
+    folder = options.out
     previous = check_output_folder(folder)
     with open_cluster(options, needs_recipe=True) as session:
         launch = _render_deployment(session, options)

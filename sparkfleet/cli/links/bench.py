@@ -14,7 +14,6 @@ from sparkfleet.cli.links.options import LinkBenchOptions
 from sparkfleet.cli.links.receipts import write_receipts
 from sparkfleet.cli.links.session import FabricSession, open_fabric_session
 from sparkfleet.cli.views.documents import print_document
-from sparkfleet.cli.views.drawing_file import write_drawing
 from sparkfleet.cli.views.tables import create_console
 from sparkfleet.cli.views.verdicts import print_verdicts
 from sparkfleet.links import Samples
@@ -25,6 +24,7 @@ from sparkfleet.links.bandwidth.rates import schedule_all_pairs
 from sparkfleet.links.drawing import svg_plot
 from sparkfleet.links.reachability.counters import diff_counters, judge_counters
 from sparkfleet.model import Verdict
+from sparkfleet.report.output_files import check_output_file, write_output_file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,14 @@ class LinkBenchResult:
 
 def bench_links(options: LinkBenchOptions) -> int:
     """Measure, print and keep the rates of all links; return 0, or 2 if a verdict refuses."""
-    svg = options.svg
-    write_drawing(svg)
+    if options.svg:
+        check_output_file(options.svg, "--svg")
     with open_fabric_session(options) as session:
         bench = _measure_links(session, options.seconds, collective=options.collective)
         write_receipts(session, bench.verdicts, bench.samples, bench.collective)
-    if svg:
-        write_drawing(
-            svg, svg_plot.render_rates_svg(bench.samples, bench.collective, session.hosts)
-        )
+    if options.svg:
+        plot = svg_plot.render_rates_svg(bench.samples, bench.collective, session.hosts)
+        write_output_file(options.svg, plot)
     if options.json:
         print_document(**_build_rates_document(bench))
     else:
@@ -54,6 +53,8 @@ def bench_links(options: LinkBenchOptions) -> int:
         if not (bench.collective or options.verbose):
             print_missing_collective(bench.verdicts)
         print_verdicts(create_console(), bench.verdicts, verbose=options.verbose)
+        if options.svg:
+            create_console().print(f"wrote {options.svg}", soft_wrap=True)
     return compute_exit_code(refused=any(verdict.refuses for verdict in bench.verdicts))
 
 

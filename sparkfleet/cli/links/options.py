@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from ipaddress import IPv4Network
+from pathlib import Path
 
-from sparkfleet.cli.options import Options, duration, flag, option
+from sparkfleet.cli.options import Options, duration, flag, option, parse_path
 from sparkfleet.errors import UsageError
 
 SMALLEST_SUBNET = 30  # prefix length: two hosts
@@ -20,7 +21,9 @@ WHILE_SERVING = (
 class LinkMapOptions(Options):
     """Options of `links.show`."""
 
-    svg: str | None = option("write a drawing of the cables to this file", value="FILE")
+    svg: Path | None = option(
+        "write a drawing of the cables to this file", parse_path, value="FILE"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +36,7 @@ class LinkBenchOptions(Options):
     collective: bool = flag(
         "also time all_gather and all_reduce in the engine's environment", default=True
     )
-    svg: str | None = option("write a plot of the rates to this file", value="FILE")
+    svg: Path | None = option("write a plot of the rates to this file", parse_path, value="FILE")
 
 
 def parse_subnet(name: str, text: str) -> IPv4Network:

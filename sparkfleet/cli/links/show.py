@@ -12,21 +12,21 @@ from sparkfleet import links
 from sparkfleet.cli.links.options import LinkMapOptions
 from sparkfleet.cli.links.session import open_fabric_session
 from sparkfleet.cli.views.documents import print_document
-from sparkfleet.cli.views.drawing_file import write_drawing
 from sparkfleet.cli.views.tables import create_console, create_table
 from sparkfleet.links import Fabric
 from sparkfleet.links.drawing import svg_map, text_map
+from sparkfleet.report.output_files import check_output_file, write_output_file
 
 
 def show_map(options: LinkMapOptions) -> int:
     """Print the cable map as a table and a drawing, and return 0."""
-    svg = options.svg
-    write_drawing(svg)
+    if options.svg:
+        check_output_file(options.svg, "--svg")
     with open_fabric_session(options) as session:
         rows = svg_map.build_map_rows(session.fabric)
-        if svg:
+        if options.svg:
             verdicts = links.run_static_gate(session.fabric, session.facts, session.hosts)
-            write_drawing(svg, svg_map.render_map_svg(session.fabric, verdicts))
+            write_output_file(options.svg, svg_map.render_map_svg(session.fabric, verdicts))
     if options.json:
         print_document(**_build_map_document(session.fabric, rows))
         return 0
@@ -35,8 +35,8 @@ def show_map(options: LinkMapOptions) -> int:
         console.print(_build_rail_table(rows))
     drawing = text_map.render_text_map(session.fabric, console.width)
     console.print("\n".join(["", *drawing]), soft_wrap=True)
-    if svg:
-        create_console().print(f"\ndrawing {svg}")
+    if options.svg:
+        console.print(f"\nwrote {options.svg}", soft_wrap=True)
     return 0
 
 

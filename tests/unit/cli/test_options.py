@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from sparkfleet.cli.cluster.options import LogsOptions
+from sparkfleet.cli.cluster.options import LogsOptions, RenderOptions
 from sparkfleet.cli.hosts.options import PrepareOptions
-from sparkfleet.cli.links.options import LinkBenchOptions
+from sparkfleet.cli.links.options import LinkBenchOptions, LinkMapOptions
 from sparkfleet.cli.options import HOSTS, SIZE, Options, list_options, parse_options
 from sparkfleet.cli.tasks import namespace
 from sparkfleet.errors import UsageError
@@ -153,6 +153,17 @@ def test_a_task_offers_its_options(task: str) -> None:
 def test_help_says_what_the_option_does_in_its_task(task: str, name: str, expected: str) -> None:
     (text,) = (each.help for each in namespace[task].get_arguments() if each.name == name)
     assert expected in str(text)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"), [(RenderOptions, "out"), (LinkMapOptions, "svg"), (LinkBenchOptions, "svg")]
+)
+def test_a_tilde_behind_an_equals_sign_is_expanded(
+    monkeypatch: pytest.MonkeyPatch, kind: type[Options], name: str
+) -> None:
+    monkeypatch.setenv("HOME", "/home/me")  # bash leaves it in --out=~/rendered
+    options = parse_options(kind, "a.task", {name: "~/rendered"})
+    assert getattr(options, name) == Path("/home/me/rendered")
 
 
 def test_every_task_is_listed() -> None:

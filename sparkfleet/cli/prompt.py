@@ -10,6 +10,7 @@ from sparkfleet.errors import UsageError
 from sparkfleet.report.visible import escape_line
 
 TERMINAL = "/dev/tty"
+ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
 
 
 def prompt_sudo_password() -> str:

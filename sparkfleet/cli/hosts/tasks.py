@@ -24,7 +24,6 @@ from sparkfleet.cli.options import (
     VERBOSE,
     join_limits,
 )
-from sparkfleet.cli.views.screen import print_lines
 
 HostOptionsT = TypeVar("HostOptionsT", bound=HostOptions)
 
@@ -124,12 +123,6 @@ def prepare(options: PrepareOptions) -> int:
       {task:hosts.prepare} --yes --tags docker,linger
       {task:hosts.prepare} --yes --skip-tags caches --host spark-02
     """
-    from sparkfleet.cli.playbook.run_playbook import run_playbook
+    from sparkfleet.cli.hosts.prepare import prepare_hosts
 
-    check_only = options.check or not options.yes
-    code = run_playbook(
-        "hosts-prepare", replace(_merge_limits(options), check=check_only, diff=True)
-    )
-    if check_only and not options.json:
-        print_lines("nothing was changed; to make these changes: --yes")
-    return code
+    return prepare_hosts(_merge_limits(options))

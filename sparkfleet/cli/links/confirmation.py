@@ -15,8 +15,6 @@ from sparkfleet.errors import HostError, LockHeldError
 from sparkfleet.launch.host.survey import Survey, survey_host
 from sparkfleet.recipes.settings import Settings
 
-ONLY_SHOWN = "nothing was changed; to make these changes: --yes"
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServingCluster:
@@ -89,5 +87,5 @@ def is_confirmed(
     if options.yes or (asks and prompt.confirm(question)):
         return True
     if not options.json:
-        print_lines(ONLY_SHOWN)
+        print_lines(prompt.ONLY_SHOWN)
     return False

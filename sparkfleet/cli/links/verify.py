@@ -37,7 +37,7 @@ def verify_links(options: Options) -> int:
         print_verdicts(create_console(), verdicts, verbose=options.verbose)
         create_console().print(
             f"rates: no current measurement, {unmeasured}; to measure them: "
-            f"{name_command('cluster.up')}"
+            f"{name_command('links.bench')}, or the next {name_command('cluster.up')}"
             if unmeasured
             else "rates: measured, and the receipt is current"
         )

@@ -89,7 +89,7 @@ class Spark:
         facts, seen = gather_facts(self.link, ports=ports, fabric=False), self.survey()
         verdicts = check_free_ports(facts, seen, dict.fromkeys(ports, "a_port"))
         return {
-            int(verdict.subject.split()[1]): verdict.seen.removeprefix("it held by ")
+            int(verdict.subject.split()[1]): verdict.seen.removeprefix("a port in use by ")
             for verdict in verdicts
         }
 

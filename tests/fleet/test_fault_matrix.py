@@ -242,7 +242,7 @@ UNTOUCHED = (
         before=faults.occupied(HEAD, 8001),
         repair=faults.vacate(HEAD, 8001),
         code=2,
-        says=(failed(HEAD, ""), r"port 8001 \(vllm_port\).*held by python3 \(pid \d+\)"),
+        says=(failed(HEAD, ""), r"port 8001 \(vllm_port\).*in use by python3 \(pid \d+\)"),
     ),
     Case(
         name="preflight: a raylet's port is taken on the worker",
@@ -250,7 +250,7 @@ UNTOUCHED = (
         before=faults.occupied(WORKER, 7380),
         repair=faults.vacate(WORKER, 7380),
         code=2,
-        says=(failed(WORKER, ""), r"port 7380 \(ray_node_manager_port\).*held by python3"),
+        says=(failed(WORKER, ""), r"port 7380 \(ray_node_manager_port\).*in use by python3"),
     ),
     Case(
         name="preflight: another Ray on the worker",

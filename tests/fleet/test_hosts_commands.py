@@ -106,7 +106,7 @@ def test_a_port_that_is_held_refuses() -> None:
     assert done.returncode == 2
     (refused,) = [line for line in done.stdout.splitlines() if line.startswith("error: ")]
     assert refused.startswith(
-        "error: spark-01: port 8000 (vllm_port): expected a free port, saw it held by"
+        "error: spark-01: port 8000 (vllm_port): expected a free port, saw a port in use by"
     )
 
 

@@ -185,7 +185,7 @@ def _check_nnodes_option(location: PackageLocation, settings: Settings, probe: P
         settings.host.name,
         f"vLLM in {location.name}",
         expected="the option --nnodes, required by the mp executor",
-        seen="it" if probe.nodes else f"vLLM {probe.packages.get('vllm', '')} without it",
+        seen=f"vLLM {probe.packages.get('vllm', '')} {'with' if probe.nodes else 'without'} it",
         source="vllm/engine/arg_utils.py",
         fix="" if probe.nodes else "use the ray executor, or a newer vLLM",
     )

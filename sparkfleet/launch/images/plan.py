@@ -77,7 +77,7 @@ def check_missing_images(
             "image.present",
             name,
             image,
-            expected="it to be on this host (engine_image_source is none)",
+            expected="the image on this host (engine_image_source is none)",
             seen="no image",
             source=str(settings[name].origin("engine_image")),
             fix=f"on that host: {survey.daemon.cli if survey.daemon else 'docker'} pull {image}, "

@@ -77,7 +77,7 @@ def _check_linger(settings: Settings, facts: HostFacts) -> Iterator[Verdict]:
         facts.host,
         f"shared memory of {facts.system.user}",
         expected="shared memory to be kept when the last SSH session ends",
-        seen="it removed by systemd-logind (RemoveIPC)",
+        seen="removal by systemd-logind (RemoveIPC)",
         source="/var/lib/systemd/linger, /etc/systemd/logind.conf",
         fix=f"on that host: loginctl enable-linger {facts.system.user}; or: {{task:hosts.prepare}}",
     )

@@ -44,7 +44,7 @@ def check_free_ports(
             facts.host,
             f"port {listener.port} ({ports[listener.port]})",
             expected="a free port",
-            seen=f"it held by {holder}"
+            seen=f"a port in use by {holder}"
             + (", unknown whether in a container of this cluster" if unknown else ""),
             source="/proc/net/tcp",
             fix=f"stop it, or change {ports[listener.port]}: "

@@ -139,7 +139,7 @@ def check_unique_addresses(evidence: Evidence) -> Iterator[Verdict]:
                 host,
                 f"{name} {address}",
                 expected="an address of its own",
-                seen=f"it also on {rest}",
+                seen=f"the same address on {rest}",
                 source=ADDRESSES,
                 fix="change one of them in /etc/netplan/40-cx7.yaml, then: sudo netplan apply",
             )
@@ -190,7 +190,7 @@ def _report_detour(rail: Rail, peer: Rail, route: Route) -> Verdict:
         rail.host,
         rail.name,
         expected=f"packets for {peer.host} at {peer.ip} to leave by {rail.name}",
-        seen=f"them leave by {route.netdev} ({route.network})",
+        seen=f"a route over {route.netdev} ({route.network})",
         source=ROUTES,
         fix=f"ip route get {peer.ip}; remove the more specific route",
     )

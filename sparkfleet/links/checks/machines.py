@@ -126,8 +126,8 @@ def check_firmware_updater(evidence: Evidence) -> Iterator[Verdict]:
                 "host.fw_updater",
                 host,
                 "mlnx-fw-updater",
-                expected="it not to be installed",
-                seen="it installed",
+                expected="not installed",
+                seen="installed",
                 source=UPDATER,
                 fix="sudo apt-get purge mlnx-fw-updater: upgrading it flashes the NIC",
             )

@@ -107,7 +107,7 @@ def test_a_port_of_root_belongs_to_the_cluster_only_if_its_container_holds_the_s
     assert list(_refused(listeners=(HIDDEN,))) == ["host.port spark-1"]
     assert _refused(listeners=(HIDDEN,), sockets=frozenset({"77"}), **RUNNING) == {}
     refused = _refused(listeners=(HIDDEN,), sockets=frozenset({"78"}), **RUNNING)
-    assert refused["host.port spark-1"].seen == "it held by a process of user root"
+    assert refused["host.port spark-1"].seen == "a port in use by a process of user root"
 
 
 def test_a_port_whose_holder_cannot_be_resolved_is_said_to_be_unknown() -> None:
@@ -121,15 +121,15 @@ def test_a_port_whose_holder_cannot_be_resolved_is_said_to_be_unknown() -> None:
 def test_a_container_that_publishes_the_port_is_named() -> None:
     published = {8000: "container web (nginx:1)"}
     refused = _refused(listeners=(HIDDEN,), published=published, **RUNNING)
-    assert refused["host.port spark-1"].seen == "it held by container web (nginx:1)"
+    assert refused["host.port spark-1"].seen == "a port in use by container web (nginx:1)"
 
 
 def test_a_container_on_the_hosts_network_that_holds_the_socket_is_named() -> None:
     for own in ({}, RUNNING):
         refused = _refused(listeners=(HIDDEN,), holders={"77": "container old (vllm:1)"}, **own)
-        assert refused["host.port spark-1"].seen == "it held by container old (vllm:1)"
+        assert refused["host.port spark-1"].seen == "a port in use by container old (vllm:1)"
     refused = _refused(listeners=(HIDDEN,), holders={"78": "container old (vllm:1)"})
-    assert refused["host.port spark-1"].seen == "it held by a process of user root"
+    assert refused["host.port spark-1"].seen == "a port in use by a process of user root"
 
 
 def test_published_ports_are_read_with_their_ranges() -> None:

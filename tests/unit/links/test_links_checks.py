@@ -154,8 +154,8 @@ def test_one_address_on_two_hosts() -> None:
     peer.gids(F1)
     found = Cluster(head, peer).found("link.duplicate")
     assert {(x.host, x.seen) for x in found} == {
-        ("spark-1", f"it also on spark-2 {F1}"),
-        ("spark-2", f"it also on spark-1 {F1}"),
+        ("spark-1", f"the same address on spark-2 {F1}"),
+        ("spark-2", f"the same address on spark-1 {F1}"),
     }
     assert all(x.refuses for x in found)
 
@@ -194,7 +194,7 @@ def test_a_more_specific_route_past_the_rail() -> None:
     head.extra_routes = [{"dst": "192.168.100.2", "dev": MANAGEMENT}]
     (verdict,) = Cluster(head, peer).found("link.route")
     assert verdict.refuses
-    assert verdict.seen == f"them leave by {MANAGEMENT} (192.168.100.2/32)"
+    assert verdict.seen == f"a route over {MANAGEMENT} (192.168.100.2/32)"
 
 
 def test_no_default_route_is_only_a_note() -> None:

@@ -1,4 +1,4 @@
-"""Values of the user's that have no effect, because another one overrules them.
+"""Values of the inventory that have no effect, because another one overrules them; pure.
 
 The verdicts name both places and no value: an environment may hold secrets.
 """
@@ -8,34 +8,31 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sparkfleet.links.checks.variable_places import MAPPINGS, SHORT_NAMES
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.model import Host, Value, Verdict
 from sparkfleet.verdicts import warning
-
-NCCL_ENV = "nccl_env"
-VLLM_ENV = "vllm_env"
-MAPPINGS = (NCCL_ENV, VLLM_ENV)  # the later one wins
-SHORT_NAMES = {"nccl_ib_hca": "NCCL_IB_HCA", "nccl_ib_gid_index": "NCCL_IB_GID_INDEX"}
 
 
 def check_overruled_values(evidence: Evidence) -> Iterator[Verdict]:
     """Warn of a value that another variable overrules, and of keys that a mapping replaces."""
     for host in evidence.hosts.values():
-        for variable, name in SHORT_NAMES.items():
+        for name, variable in SHORT_NAMES.items():
             if host.get(variable) is not None:
                 yield from _compare_places(host, variable, name, MAPPINGS)
-        for name in _read_mapping(host.vars.get(NCCL_ENV)):
-            yield from _compare_places(host, NCCL_ENV, name, (VLLM_ENV,))
-        for variable in MAPPINGS:
+        for at, variable in enumerate(MAPPINGS):
+            for name in _read_mapping(host.vars.get(variable)):
+                yield from _compare_places(host, variable, name, MAPPINGS[:at])
+        for variable in reversed(MAPPINGS):
             yield from _find_dropped_keys(host, variable)
 
 
 def _compare_places(
     host: Host, variable: str, name: str, stronger: tuple[str, ...]
 ) -> Iterator[Verdict]:
-    """Yield a warning where a stronger mapping has another value for `name`."""
+    """Yield a warning where one of the `stronger` mappings has another value for `name`."""
     data = host.get(variable)[name] if variable in MAPPINGS else host.get(variable)
-    winner = next((one for one in reversed(stronger) if name in (host.get(one) or {})), None)
+    winner = next((mapping for mapping in stronger if name in (host.get(mapping) or {})), None)
     if winner is None or str(host.get(winner)[name]) == str(data):
         return
     subject = f"{variable}: {name}" if variable in MAPPINGS else variable

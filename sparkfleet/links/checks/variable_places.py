@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from sparkfleet.model import Host
 
 MAPPINGS = ("vllm_env", "nccl_env")  # the first one wins
+# The variable of the inventory that also sets a variable of NCCL; both mappings win over it.
 SHORT_NAMES = {"NCCL_IB_HCA": "nccl_ib_hca", "NCCL_IB_GID_INDEX": "nccl_ib_gid_index"}
 
 

@@ -123,7 +123,7 @@ def _find_per_host_variables(nodes: Sequence[DeploymentNode]) -> frozenset[str]:
 def hash_deployment(files: Mapping[str, Mapping[str, str]], contents: Sequence[str]) -> str:
     """Return a hash of the deployment; comments do not count, so editing one restarts nothing."""
     bare = {
-        host: {name: _strip_comments(text) for name, text in texts.items()}
+        host: {name: strip_comments(text) for name, text in texts.items()}
         for host, texts in files.items()
     }
     whole = json.dumps([bare, list(contents)], sort_keys=True)
@@ -135,7 +135,8 @@ def _insert_hash(files: Mapping[str, str], hash_: str) -> dict[str, str]:
     return {name: text.replace(HASH_PLACEHOLDER, hash_) for name, text in files.items()}
 
 
-def _strip_comments(text: str) -> str:
+def strip_comments(text: str) -> str:
+    """Return a rendered file without comments and empty lines, which have no effect."""
     lines = text.split("\n")  # as the shell splits lines; str.splitlines() knows more line ends
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("#"))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from sparkfleet.launch.deployment.deployment import strip_comments
 from sparkfleet.launch.deployment.secrets import mask_secrets
 from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.file_names import ENVIRONMENT
@@ -52,7 +53,8 @@ def _compare_files(survey: Survey, files: Mapping[str, str], hash_: str) -> Iter
         shown = before
         if before and survey.hash:
             shown = before.replace(survey.hash, hash_)  # the label of containers
-        if _strip_comment_lines(shown) == _strip_comment_lines(after):
+        bare = None if shown is None else strip_comments(shown)
+        if bare == (None if after is None else strip_comments(after)):
             continue
         path = f"{survey.folder}/{name}"
         verb = "is missing" if before is None else "is unexpected" if after is None else "differs"
@@ -63,11 +65,3 @@ def _compare_files(survey: Survey, files: Mapping[str, str], hash_: str) -> Iter
         yield Change(
             summary=summary, path=path, before=mask_secrets(before), after=mask_secrets(after)
         )
-
-
-def _strip_comment_lines(text: str | None) -> str | None:
-    """Return a file without comments and empty lines, which have no effect."""
-    if text is None:
-        return None
-    lines = (line for line in text.splitlines() if line and not line.lstrip().startswith("#"))
-    return "\n".join(lines)

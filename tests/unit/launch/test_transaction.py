@@ -89,6 +89,13 @@ def test_a_deployment_does_not_differ_from_itself_except_in_comments() -> None:
     assert _summaries(_survey(), {"nccl.env": "# why\nexport A=1\n"}) == []
 
 
+def test_what_follows_an_unusual_line_break_is_not_a_comment() -> None:
+    before = "export A='1\u2028# 2'\n"
+    after = "export A='1\u2028# 3'\n"
+    (summary,) = _summaries(_survey(files={"nccl.env": before}), {"nccl.env": after})
+    assert summary == "/f/nccl.env differs: A"
+
+
 def test_drift_names_each_difference() -> None:
     wanted = {"nccl.env": "export A=2\nexport B='x y'\n", "vllm-serve.sh": "exec\n"}
     about = replace(ABOUT, weights="c2", engine="vllm 0.33.0", hosts=("a",))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +10,7 @@ from sparkfleet.errors import LaunchError
 from sparkfleet.launch.endpoint.endpoint import Endpoint, find_recorded_endpoint
 from sparkfleet.launch.endpoint.listening import build_client_url
 from sparkfleet.launch.host.deployment_record import DeploymentRecord
-from sparkfleet.launch.host.file_names import SERVE_SCRIPT
-from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.host.survey import Survey, split_serve_script
 from sparkfleet.model import Host
 from sparkfleet.vllm.options import read_command_line
 
@@ -33,7 +31,10 @@ class ServedModel:
 
 
 def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) -> ServedModel:
-    """Return the model that the hosts serve together; raises LaunchError if there is none."""
+    """Return the model that the hosts serve together.
+
+    Raises LaunchError if there is none, and for a start script that cannot be read.
+    """
     for name, survey in surveys.items():
         about = survey.about
         if survey.hash is None or about.hosts[:1] != (name,):
@@ -45,16 +46,10 @@ def find_served_model(hosts: Mapping[str, Host], surveys: Mapping[str, Survey]) 
                 hint="check its log: {task:cluster.logs}; start it again: {task:cluster.up}",
             )
         endpoint = find_recorded_endpoint(about, survey.folder)
-        options = _parse_serve_options(survey.files.get(SERVE_SCRIPT) or "")
+        options = read_command_line(split_serve_script(survey, name)).by_name()
         return ServedModel(head=hosts[name], endpoint=endpoint, about=about, options=options)
     raise LaunchError(
         "the cluster serves no model",
         host=next(iter(hosts)),
         hint="start one: {task:cluster.up}; show processes: {task:cluster.status}",
     )
-
-
-def _parse_serve_options(script: str) -> Mapping[str, Any]:
-    """Return the options of `vllm serve` in a rendered script, by name."""
-    words = shlex.split(script.replace("\\\n", ""), comments=True)
-    return read_command_line(words).by_name()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from sparkfleet.errors import LaunchError
 from sparkfleet.launch.host import memory_guard
 from sparkfleet.launch.host.daemon import Daemon, parse_daemon
 from sparkfleet.launch.host.deployment_record import (
@@ -15,10 +17,10 @@ from sparkfleet.launch.host.deployment_record import (
     PreviousDeployment,
     RunProgress,
     parse_deployment_record,
+    parse_run_progress,
 )
-from sparkfleet.launch.host.deployment_record import parse_run_progress as parse_state
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
-from sparkfleet.launch.host.file_names import MANAGED_FILES
+from sparkfleet.launch.host.file_names import MANAGED_FILES, SERVE_SCRIPT
 from sparkfleet.launch.host.image import ContainerImage, Probe, parse_image
 from sparkfleet.launch.host.nccl_library import NcclLibrary
 from sparkfleet.launch.host.port_holders import (
@@ -135,6 +137,22 @@ def survey_host(connection: Connection, settings: Settings, cluster: str) -> Sur
     )
 
 
+def split_serve_script(survey: Survey, host: str) -> list[str]:
+    """Return the words of the script that serves on `host`; empty where there is none.
+
+    Raises LaunchError for a script that no shell can read.
+    """
+    script = survey.files.get(SERVE_SCRIPT) or ""
+    try:
+        return shlex.split(script.replace("\\\n", ""), comments=True)
+    except ValueError as error:
+        raise LaunchError(
+            f"{survey.folder}/{SERVE_SCRIPT} is damaged: {error}",
+            host=host,
+            hint="show what differs: {task:cluster.drift}; write it again: {task:cluster.up}",
+        ) from error
+
+
 def read_ports(settings: Settings) -> list[int]:
     """Return the ports that a deployment may listen on."""
     return [settings.integer(name) for name in PORTS]
@@ -171,7 +189,7 @@ def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
         processes=tuple(answer["processes"]),
         engine=answer["engine"],
         guard=memory_guard.parse_guard(guard),
-        state=parse_state(state),
+        state=parse_run_progress(state),
         user=answer.get("user", ""),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
         containers=tuple(answer.get("containers", ())),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +13,7 @@ from sparkfleet.fit.options import ServeOptions, parse_serve_options
 from sparkfleet.fit.requirements import GIB, MemoryRequirements, estimate_requirements
 from sparkfleet.launch.engines.container import WEIGHTS
 from sparkfleet.launch.host.file_names import SERVE_SCRIPT
-from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.host.survey import Survey, split_serve_script
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.quantities import format_memory
 from sparkfleet.verdicts import build_verdict
@@ -55,13 +54,14 @@ def find_running_cluster(
 ) -> RunningCluster | None:
     """Return what runs as cluster `name` by the surveys of its hosts, None if nothing does.
 
-    Raises InputError for options that `vllm serve` would refuse.
+    Raises InputError for options that `vllm serve` would refuse, LaunchError for a start script
+    that cannot be read.
     """
     for host, survey in surveys.items():
-        script = survey.files.get(SERVE_SCRIPT)
-        if script is None or not survey.runs or survey.about.hosts[:1] != (host,):
+        is_head = survey.about.hosts[:1] == (host,)
+        if not (is_head and survey.runs) or survey.files.get(SERVE_SCRIPT) is None:
             continue
-        words = shlex.split(script.replace("\\\n", ""), comments=True)
+        words = split_serve_script(survey, host)
         about = survey.about
         return RunningCluster(
             name=name,

@@ -43,6 +43,13 @@ def test_nothing_is_served_where_nothing_was_started() -> None:
         find_served_model(HOSTS, {name: survey(hash=None) for name in HOSTS})
 
 
+def test_a_script_that_no_shell_reads_is_named() -> None:
+    damaged = survey(files={"vllm-serve.sh": SCRIPT.replace("hermes", "'hermes")})
+    with pytest.raises(LaunchError, match=r"/f/vllm-serve\.sh is damaged: No closing") as refused:
+        find_served_model(HOSTS, {"b": damaged})
+    assert refused.value.host == "b"
+
+
 def test_what_died_is_not_asked() -> None:
     with pytest.raises(LaunchError, match="serve died on b since"):
         find_served_model(HOSTS, {"a": survey(), "b": survey(dead=("serve",))})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from ipaddress import IPv4Interface
 
-FILE = "/etc/netplan/40-cx7.yaml"
-FIRST_SUBNET = 100  # NVIDIA's guides use 192.168.100.x, and 192.168.101.x for the second rail
-FIRST_NUMBER = 10  # of the first host in each subnet
-MTU = 9000
+from sparkfleet.links.addressing.allocation import FIRST_NUMBER, FIRST_SUBNET
+
+FILE = "/etc/netplan/40-cx7.yaml"  # as in NVIDIA's guides
+JUMBO = 9000  # bytes; the MTU of every tuned setup
 
 
 def format_netplan_fix(interfaces: Sequence[str], number: int) -> str:
@@ -18,8 +19,7 @@ def format_netplan_fix(interfaces: Sequence[str], number: int) -> str:
     """
     ordered = sorted(interfaces, key=lambda name: (name.startswith("enP"), name))
     entries = [
-        f"    {name}: {{addresses: [192.168.{FIRST_SUBNET + rail}.{FIRST_NUMBER + number}/24], "
-        f"mtu: {MTU}, dhcp4: false}}"
+        f"    {name}: {{addresses: [{_number_host(rail, number)}], mtu: {JUMBO}, dhcp4: false}}"
         for rail, name in enumerate(ordered)
     ]
     lines = [
@@ -34,3 +34,9 @@ def format_netplan_fix(interfaces: Sequence[str], number: int) -> str:
         "sudo netplan apply",
     ]
     return "\n".join(lines)
+
+
+def _number_host(rail: int, number: int) -> IPv4Interface:
+    """Return the address of a host on a rail: each rail has the subnet after that of the last."""
+    start = FIRST_SUBNET.network_address + rail * FIRST_SUBNET.num_addresses
+    return IPv4Interface((start + FIRST_NUMBER + number, FIRST_SUBNET.prefixlen))

@@ -15,7 +15,7 @@ from sparkfleet.links.addressing.plan_checks import PlanEvidence, check_plan, re
 from sparkfleet.links.addressing.planned_rail import PlannedRail
 from sparkfleet.links.addressing.wiring import Answers, RailGroup, group_rails
 from sparkfleet.links.model import Fabric, Rail
-from sparkfleet.links.netplan_fix import MTU
+from sparkfleet.links.netplan_fix import JUMBO
 from sparkfleet.links.selection import find_qsfp_rails, select_fabric
 from sparkfleet.model import Host, Verdict
 
@@ -111,7 +111,7 @@ def _plan_rails(
                 yield PlannedRail(
                     rail=rail,
                     address=addresses[rail.host, rail.name],
-                    mtu=int(host.get("link_mtu") or MTU),
+                    mtu=int(host.get("link_mtu") or JUMBO),
                     peers=tuple(name for name in group.hosts if name != host.name),
                 )
 

@@ -9,6 +9,7 @@ from itertools import combinations
 from sparkfleet.facts.network import Netdev, Route
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
+from sparkfleet.links.netplan_fix import FILE
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, info, warning
 
@@ -118,8 +119,8 @@ def check_link_local(evidence: Evidence) -> Iterator[Verdict]:
                     expected="static addresses only",
                     seen=str(interface),
                     source=ADDRESSES,
-                    fix=f"link-local: [] for {rail.name} in /etc/netplan/40-cx7.yaml, or name it "
-                    "in link_interfaces",
+                    fix=f"set link-local: [] for {rail.name} in {FILE}, or name it in "
+                    "link_interfaces",
                 )
 
 
@@ -141,7 +142,7 @@ def check_unique_addresses(evidence: Evidence) -> Iterator[Verdict]:
                 expected="an address of its own",
                 seen=f"the same address on {rest}",
                 source=ADDRESSES,
-                fix="change one of them in /etc/netplan/40-cx7.yaml, then: sudo netplan apply",
+                fix=f"change one of them in {FILE}, then: sudo netplan apply",
             )
 
 

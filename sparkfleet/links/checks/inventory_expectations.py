@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
+from sparkfleet.links.netplan_fix import FILE
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error
 
@@ -25,7 +26,7 @@ def check_expected_addresses(evidence: Evidence) -> Iterator[Verdict]:
                     expected=str(address),
                     seen=", ".join(assigned) or ("no address" if netdev else "no such interface"),
                     source="link_addresses, ip -j addr",
-                    fix="correct /etc/netplan/40-cx7.yaml of this host, or link_addresses",
+                    fix=f"correct {FILE} of this host, or link_addresses",
                 )
 
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Iterator
 
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
+from sparkfleet.links.netplan_fix import FILE, JUMBO
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, warning
-
-JUMBO = 9000  # bytes; the MTU of every tuned setup
 
 
 def check_mtu(evidence: Evidence) -> Iterator[Verdict]:
@@ -19,22 +18,22 @@ def check_mtu(evidence: Evidence) -> Iterator[Verdict]:
         stated = evidence.hosts[rail.host].get("link_mtu")
         expected = int(stated or largest)
         if rail.netdev.mtu != expected:
-            yield _report_mtu(error, rail, expected, "another rail has it, or link_mtu says so")
+            yield _report_mtu(error, rail, expected, f"another rail or link_mtu has {expected}")
         elif expected < JUMBO and not stated:
-            why = f"works, but prefill is slower; set link_mtu: {expected} if intended"
-            yield _report_mtu(warning, rail, JUMBO, why)
+            note = f"prefill is slower with {expected}: if intended, set link_mtu: {expected}"
+            yield _report_mtu(warning, rail, JUMBO, note)
 
 
-def _report_mtu(say: Callable[..., Verdict], rail: Rail, expected: int, why: str) -> Verdict:
-    return say(
+def _report_mtu(build: Callable[..., Verdict], rail: Rail, expected: int, note: str) -> Verdict:
+    return build(
         "link.mtu",
         rail.host,
         rail.name,
         expected=f"MTU {expected}",
         seen=f"MTU {rail.netdev.mtu}",
         source=f"/sys/class/net/{rail.name}/mtu",
-        fix=f"{why}: {{task:links.apply}}; or by hand: mtu: {expected} in "
-        "/etc/netplan/40-cx7.yaml, then: sudo netplan apply",
+        fix=f"set it: {{task:links.apply}}, or by hand: mtu: {expected} in {FILE}, "
+        f"then: sudo netplan apply; {note}",
     )
 
 

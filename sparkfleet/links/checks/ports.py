@@ -156,8 +156,8 @@ def check_unused_rails(evidence: Evidence) -> Iterator[Verdict]:
             yield _report_no_address(warning, rail, "an address, so that both rails are used")
 
 
-def _report_no_address(say: Callable[..., Verdict], rail: Rail, expected: str) -> Verdict:
-    return say(
+def _report_no_address(build: Callable[..., Verdict], rail: Rail, expected: str) -> Verdict:
+    return build(
         "link.unused",
         rail.host,
         rail.name,

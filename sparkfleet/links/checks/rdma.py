@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from sparkfleet.facts.rdma import Hca
 from sparkfleet.facts.readings import Lack
-from sparkfleet.links.checks.mtu import JUMBO
 from sparkfleet.links.checks.variable_places import format_removal
 from sparkfleet.links.evidence import Check, Evidence
 from sparkfleet.links.model import Rail
+from sparkfleet.links.netplan_fix import JUMBO
 from sparkfleet.model import Host, Verdict
 from sparkfleet.quantities import parse_size
 from sparkfleet.verdicts import error, info, warning

@@ -32,7 +32,6 @@ from sparkfleet.safe_paths import (
     is_below,
     shorten_value,
 )
-from sparkfleet.weights import manifest as manifests
 from sparkfleet.weights.hub_client import ask_in_time
 from sparkfleet.weights.hub_errors import (
     CLIENT_ERRORS,
@@ -46,7 +45,14 @@ from sparkfleet.weights.hub_errors import (
     find_proxy,
     parse_retry_after,
 )
-from sparkfleet.weights.manifest import FileFilter, Manifest, ModelFile
+from sparkfleet.weights.manifest import (
+    FileFilter,
+    Manifest,
+    ModelFile,
+    dump_manifest,
+    locate_user_cache,
+    parse_manifest,
+)
 from sparkfleet.weights.transfer.sources import HubSource
 
 T = TypeVar("T")
@@ -80,8 +86,9 @@ def resolve_manifest(
     if cached is not None and (offline or revision == cached.commit):
         return cached
     if offline:
+        switch = "HF_HUB_OFFLINE" if is_offline() else "weights_offline"
         raise HubError(
-            f"{name}@{revision} is not cached, and weights_offline is set",
+            f"{name}@{revision} is not cached, and {switch} is set",
             hint="run once with network access, or set weights_source to a local folder",
         )
     manifest = _fetch_manifest(name, revision, token)
@@ -164,14 +171,17 @@ def read_token() -> str | None:
         problem = f"cannot read the token in {constants.HF_TOKEN_PATH}: {error}"
         raise HubError(problem, hint=NO_TOKEN) from error
     if token and not (token.isascii() and token.isprintable()):
-        raise HubError("HF_TOKEN contains invalid characters", hint=NO_TOKEN)
+        raise HubError(
+            f"the token in HF_TOKEN or {constants.HF_TOKEN_PATH} contains invalid characters",
+            hint=NO_TOKEN,
+        )
     return token
 
 
 def load_cached_manifest(name: str, revision: str) -> Manifest | None:
     """Return the manifest that was last resolved for `revision`, if any was."""
     with contextlib.suppress(OSError, ValueError):  # none, or what a power cut left of it
-        return manifests.parse_manifest(_manifest_cache_path(name, revision).read_text())
+        return parse_manifest(_manifest_cache_path(name, revision).read_text())
     return None
 
 
@@ -182,17 +192,12 @@ def cache_manifest(manifest: Manifest) -> None:
         with contextlib.suppress(OSError):
             path.parent.mkdir(parents=True, exist_ok=True)
             partial = path.with_name(f"{path.name}.{os.getpid()}")
-            partial.write_text(manifests.dump_manifest(replace(manifest, revision=revision)))
+            partial.write_text(dump_manifest(replace(manifest, revision=revision)))
             partial.replace(path)
 
 
 def _manifest_cache_path(name: str, revision: str) -> Path:
-    return (
-        manifests.locate_user_cache()
-        / "manifests"
-        / quote(name, safe="")
-        / quote(revision, safe="")
-    )
+    return locate_user_cache() / "manifests" / quote(name, safe="") / quote(revision, safe="")
 
 
 def _fetch_manifest(name: str, revision: str, token: str | None) -> Manifest:
@@ -243,7 +248,7 @@ def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
             return ask_in_time(question)
         except errors.OfflineModeIsEnabled as error:
             raise HubError("HF_HUB_OFFLINE is set: the Hub is not queried") from error
-        except errors.HTTPError as error:  # type: ignore[attr-defined] # the same
+        except errors.HTTPError as error:  # type: ignore[attr-defined] # imported there, not exported
             retry_after = parse_retry_after(error)
             if (
                 wait is None

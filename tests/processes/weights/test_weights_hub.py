@@ -71,10 +71,10 @@ def test_a_branch_is_resolved_again_and_offline_keeps_its_last_commit(server: Hu
 def test_offline_never_touches_the_network(
     server: HubServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(HubError, match="is not cached"):
+    with pytest.raises(HubError, match="is not cached, and weights_offline is set"):
         hub.resolve_manifest(NAME, offline=True)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(HubError, match="is not cached"):
+    with pytest.raises(HubError, match="is not cached, and HF_HUB_OFFLINE is set"):
         hub.resolve_manifest(NAME)
     assert server.requests == []
 

@@ -16,9 +16,14 @@ from typing import Any, Self
 from sparkfleet.errors import GateError
 from sparkfleet.remote.connection import Connection
 from sparkfleet.values import convert_integer
-from sparkfleet.weights.transfer import progress as arrival
 from sparkfleet.weights.transfer import stage
-from sparkfleet.weights.transfer.progress import ReceiveResult, TransferCallback, ignore_transfer
+from sparkfleet.weights.transfer.progress import (
+    ReceiveResult,
+    TransferCallback,
+    ignore_transfer,
+    place_files,
+    wait_for_receiver,
+)
 from sparkfleet.weights.transfer.routes import (
     HUB,
     Ends,
@@ -183,7 +188,7 @@ class Delivery:
         _join_futures(
             [
                 self._threads.submit(
-                    arrival.place_files,
+                    place_files,
                     self.connections[name],
                     plan,
                     report.landed[name],
@@ -236,7 +241,7 @@ class Delivery:
         plan = self.plans[name]
         receiver = self._receivers[name].result()
         receiver.send_request({"root": plan.root, "streams": streams}, payload=payload)
-        landed = arrival.wait_for_receiver(receiver, plan, self.on_progress)
+        landed = wait_for_receiver(receiver, plan, self.on_progress)
         for blob, actual in landed.wrong.items():
             sender = self._find_sender(name, blob)
             fix = f"{sender} has a damaged copy: {{task:weights.verify}} --full"

@@ -7,8 +7,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sparkfleet.commands import quote
 from sparkfleet.errors import UsageError
+from sparkfleet.model import Host
 from sparkfleet.remote.connection import Connection
+from sparkfleet.remote.errors import build_ssh_command
 from sparkfleet.safe_paths import check_relative_path
 from sparkfleet.values import convert_count, convert_flag, convert_list, convert_string
 
@@ -34,7 +37,7 @@ class StoredModel:
         return self.folder if of_hub == self.folder else of_hub.replace("--", "/", 1)
 
     def is_named_in(self, script: str, roots: Collection[str]) -> bool:
-        """Whether a start script names this folder, below one of `roots`, and no longer name."""
+        """Whether a start script names this folder below one of `roots`, and not a longer name."""
         below = "|".join(map(re.escape, roots))
         return re.search(rf"(?:{below})/{re.escape(self.folder)}(?![\w.-])", script) is not None
 
@@ -68,14 +71,23 @@ def _parse_model(row: Mapping[str, Any]) -> StoredModel:
 
 
 def remove_stored_model(connection: Connection, root: str, model: StoredModel) -> RemovalResult:
-    """Remove the files of `model` that sparkfleet staged; raises UsageError if none did."""
+    """Remove the files of a `model` that sparkfleet staged; raises UsageError for another one."""
     if not model.staged:
         raise UsageError(
             f"{connection.host.name}: {model.name} was not staged by sparkfleet",
-            hint=f"to remove it: ssh {connection.host.address} rm -r {root}/{model.folder}",
+            hint=f"to remove it: {_build_removal(connection.host, root, model.folder)}",
         )
     request = {"root": root, "do": "remove", "folder": model.folder}
     return connection.query("weights/store", request, _parse_removal)
+
+
+def _build_removal(host: Host, root: str, folder: str) -> str:
+    """Return the command that removes a folder by hand; its name is a text of the host."""
+    path = f"{root}/{folder}"
+    home = "~/" if path.startswith("~/") else ""  # a shell expands it only without quotes
+    command = f"rm -r {home}{quote([path.removeprefix(home)])}"
+    is_local = host.get("ansible_connection") == "local"
+    return command if is_local else build_ssh_command(host, command)
 
 
 def _parse_removal(answer: Mapping[str, Any]) -> RemovalResult:

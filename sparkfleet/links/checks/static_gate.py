@@ -9,11 +9,11 @@ from sparkfleet.links.checks import (
     addresses,
     inventory_expectations,
     machines,
-    missing_rails,
     mtu,
     nccl_variables,
     overruled_values,
     ports,
+    rail_selection,
     rdma,
     ring,
     socket_variables,
@@ -24,7 +24,7 @@ from sparkfleet.model import Host, Verdict
 from sparkfleet.verdicts import ok
 
 CHECKS: Mapping[str, tuple[Check, ...]] = {
-    "rails to be chosen without a guess": missing_rails.CHECKS,
+    "rails to be chosen without a guess": rail_selection.CHECKS,
     "every port to be up, at full speed, with one MTU": (*ports.CHECKS, *mtu.CHECKS),
     "addresses to be unique, one subnet a rail": addresses.CHECKS,
     "RDMA to be ready on every rail": rdma.CHECKS,

@@ -1,4 +1,4 @@
-"""Why rails could not be chosen: no NIC, no cable, no address, nothing shared, or too much."""
+"""The selection of rails, and why one fails: no NIC, cable or address; no peer, or too many."""
 
 from __future__ import annotations
 

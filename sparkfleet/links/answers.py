@@ -1,6 +1,7 @@
 """Answers of the programs on the fabric, checked field by field before they are used; pure.
 
-A host can be broken, or lie. Each function raises InvalidValueError, or LookupError for what lacks.
+A host can be broken, or lie. Each function raises InvalidValueError, or LookupError for a missing
+field.
 """
 
 from __future__ import annotations

@@ -58,8 +58,8 @@ def sample_rates(pool: ConnectionPool, fabric: Fabric, hosts: Sequence[Host]) ->
     if not any(again):
         return first
     second = measure_rates(pool, fabric, hosts, rounds=filter(None, again), seconds=LONGER)
-    anew = {frozenset(pair) for pairs in again for pair in pairs}
-    kept = (rate for rate in first.rates if frozenset((rate.host, rate.peer)) not in anew)
+    repeated = {frozenset(pair) for pairs in again for pair in pairs}
+    kept = (rate for rate in first.rates if frozenset((rate.host, rate.peer)) not in repeated)
     return replace(first, rates=(*kept, *second.rates))
 
 

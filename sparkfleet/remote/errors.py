@@ -52,7 +52,7 @@ class Target:
         return find_own_known_hosts(self.options)
 
     def command(self, *argv: str) -> str:
-        """Return `words`, an OpenSSH program with its options, on the way to this machine."""
+        """Return the command line of an OpenSSH program, `argv`, that reaches this machine."""
         flags = _list_own_flags(self.options, one_key=argv[0] == COPY)
         return quote([*argv, *_list_way_flags(self), *flags, self.login])
 
@@ -96,7 +96,7 @@ def find_own_known_hosts(options: SshOptions) -> str:
 
 
 def build_ssh_command(host: Host, *words: str) -> str:
-    """Return a command that logs in to `host` as we do, and runs `words` there."""
+    """Return a command that logs in to `host` as sparkfleet does, and runs `words` there."""
     try:
         options = complete_ssh_options(parse_ssh_options(host))
     except InputError:  # it was reported before anything was reached

@@ -18,7 +18,7 @@ from sparkfleet.resources import expand_home
 
 MAGIC = b"openssh-key-v1\0"  # PROTOCOL.key of OpenSSH
 LENGTH = struct.Struct(">I")
-ON_DEVICE = b"sk-"  # the begin of the type of a key that lives on a security key
+ON_DEVICE = b"sk-"  # prefix of the type of a key on a security key
 USUAL_FILES = (
     "id_rsa",
     "id_ecdsa",

@@ -1,4 +1,4 @@
-"""The machine we run on, as a host (`ansible_connection: local`)."""
+"""Connection to this machine as a host (`ansible_connection: local`)."""
 
 from __future__ import annotations
 

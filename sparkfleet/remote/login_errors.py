@@ -30,7 +30,7 @@ SHOWN = 300  # characters of what the shell printed
 
 
 def build_lost_error(host: Host, when: str = "") -> UnreachableError:
-    """Return the error of a connection that broke; `when` says what went on."""
+    """Return the error of a connection that broke; `when` says what was being done."""
     return UnreachableError(
         f"the connection was lost {when}".strip(),
         host=host.name,

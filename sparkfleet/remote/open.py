@@ -9,7 +9,7 @@ from sparkfleet.remote.local import LocalConnection
 
 
 def open_connection(host: Host) -> Connection:
-    """Return a link to `host` by its `ansible_connection`: ssh (the default) or local.
+    """Return a connection to `host` by its `ansible_connection`: ssh (the default) or local.
 
     Raises UnreachableError, or InventoryError for another kind of connection.
     """

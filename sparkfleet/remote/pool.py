@@ -1,4 +1,4 @@
-"""All hosts at once: a bounded number of threads, each owning one link."""
+"""All hosts at once: a bounded number of threads, each of which owns one connection."""
 
 from __future__ import annotations
 
@@ -102,8 +102,8 @@ class ConnectionPool:
 
     def reconnect_lost(self, hosts: Iterable[Host]) -> Answers[None]:
         """Open the broken connections to `hosts` again; the others are in no answer."""
-        links = self._connections
-        broken = [host for host in hosts if host.name in links and links[host.name].is_lost()]
+        opened = self._connections
+        broken = [host for host in hosts if host.name in opened and opened[host.name].is_lost()]
         return self.map(lambda _: None, broken)
 
     def reopen_lost(self, hosts: Iterable[Host]) -> bool:
@@ -114,7 +114,7 @@ class ConnectionPool:
         return bool(self.reconnect_lost(hosts).all())
 
     def abort(self) -> None:
-        """Drop every running command, and wait until no thread uses a link any more."""
+        """Drop every running command, and wait until no thread uses a connection."""
         connections = tuple(self._connections.values())
         for connection in connections:
             connection.abort()

@@ -49,7 +49,7 @@ OPTION = re.compile(r"\s*(\w+)\s*(?:=|\s|$)\s*(.*?)\s*", re.DOTALL)  # Name=valu
 class SshOptions:
     """The options of a connection; `jumps` are the hosts on the way, the nearest first.
 
-    What is None or empty the inventory leaves to the configuration of ssh: `ssh_config.complete`,
+    What is None or empty the inventory leaves to the configuration of ssh: `complete_ssh_options`,
     which also reads the further `words`, ``Name=value``.
     """
 

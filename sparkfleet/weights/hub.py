@@ -128,7 +128,7 @@ def select_files(
 
 
 def make_file_filter(allow: Collection[str], ignore: Collection[str]) -> FileFilter:
-    """Return what says whether a file matches `allow` (any does, if empty) and not `ignore`."""
+    """Return a filter for files that match `allow` (any file, if empty) and not `ignore`."""
 
     def chosen(path: str) -> bool:
         allowed = list(allow) or None

@@ -1,4 +1,4 @@
-"""Questions to the Hub through its client, which by itself waits and reads without end."""
+"""Requests to the Hub, with the limits of time and size that its client lacks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def ask_in_time(question: Callable[[], T]) -> T:
 
 
 def _limit_session() -> None:
-    """Let the client's session take plain answers only, whose length is known as they come."""
+    """Have the client's session accept plain answers only, whose length is known as they come."""
     session = huggingface_hub.get_session()
     hooks = session.event_hooks
     if _limit_answer not in hooks.get("response", ()):

@@ -101,7 +101,7 @@ HashedCallback = Callable[[int], None]
 
 
 def ignore_hashed(_: int) -> None:
-    """Take how far the hashing is, and drop it."""
+    """Ignore the progress of hashing."""
 
 
 def inspect_weights(

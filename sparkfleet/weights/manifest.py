@@ -26,14 +26,14 @@ INDEX = (".safetensors.index.json", ".bin.index.json")  # which shards a model h
 ARIA2 = ".aria2"  # next to a file of full length whose bytes have not all arrived
 BOOKS = ".cache/huggingface/download"  # of `hf download --local-dir`: NAME.lock, then NAME.metadata
 NUMBERED = re.compile(r"(?P<set>.*)-\d+-of-(?P<count>\d+)\.(safetensors|gguf|bin)")
-OF_MAC = ("._", ".DS_Store")  # begins of names that macOS adds on disks without its attributes
+OF_MAC = ("._", ".DS_Store")  # prefixes of files that macOS adds on disks of other systems
 MARKS = ("*config.json", "params.json", "model_index.json", "*.safetensors", "*.gguf", "*.bin")
 CONFIG = "config.json"
 NAME_IT = "name the folder that holds config.json"
 UNREADABLE = "make the folder readable to the user who runs this"
 BROKEN = "the download is broken; fetch that file again"
 CORES = 8  # at most this many hash at once; more would wait for the disk
-SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its own books in .cache
+SKIPPED_FOLDERS = (".cache", ".git")  # `hf download --local-dir` keeps its metadata in .cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,11 +113,11 @@ FileFilter = Callable[[str], bool]
 
 
 def ignore_hashing(_done: int, _size: int) -> None:
-    """Say nothing about progress."""
+    """Ignore the progress of hashing."""
 
 
 def accept_every_file(_path: str) -> bool:
-    """Want every file."""
+    """Accept every file."""
     return True
 
 

@@ -1,4 +1,4 @@
-"""Looking at what a model is made of, in a folder here, on a host, or on the Hub; headers only."""
+"""Read the shape of a model from its headers: in a folder here, on a host, or on the Hub."""
 
 from __future__ import annotations
 
@@ -72,14 +72,14 @@ def _parse_row(name: Any, dtype: Any, *counts: Any) -> list[Any]:
 
 
 def fetch_hub_shape(name: str, revision: str) -> dict[str, Any]:
-    """Return what ``ORG/NAME`` is made of; of the Hub only configs and headers are asked.
+    """Return what ``ORG/NAME`` is made of; only configs and headers are downloaded.
 
     Raises HubError.
     """
     token = hub.read_token()
     manifest = hub.resolve_manifest(
         name, revision, token=token
-    )  # says at once if the Hub cannot be had
+    )  # fails at once where the Hub is not available
     commit = manifest.commit or revision
     api = HfApi(token=token or False)
     listed = {file.path for file in manifest.files}

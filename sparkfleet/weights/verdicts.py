@@ -205,7 +205,7 @@ def check_network_folder(inspection: Inspection) -> Iterator[Verdict]:
 
 
 def check_model_folder(inspection: Inspection) -> Iterator[Verdict]:
-    """Yield what is odd about a model's folder, though the engine can read the model."""
+    """Yield warnings about a model's folder that do not keep the engine from reading it."""
     storage = inspection.storage
     if storage.foreign:
         yield _make_paths_verdict(inspection, "owner", storage.foreign, Severity.WARNING)

@@ -44,7 +44,7 @@ class RayNodesQuery:
     """The same query in the background, so that the caller can watch Ray's processes.
 
     If another program holds Ray's port, the query never returns by itself. One whose connection
-    breaks is asked again once the watch has connected anew.
+    breaks is asked again once the watch has connected again.
     """
 
     def __init__(self, connection: Connection, about: DeploymentRecord, *, timeout: float) -> None:

@@ -27,7 +27,7 @@ from sparkfleet.values import (
 )
 
 TICK = 0.5  # seconds between two reports of a host
-# seconds without a report, until the host is connected to anew: TCP itself survives a link that
+# seconds without a report before the host is connected to again: TCP itself survives a link that
 # fails for half of that
 SILENCE = 12.0
 RECONNECTIONS = 3  # of one host during one wait
@@ -131,16 +131,16 @@ class Watch:
             channel.close()
 
     def _follow_reports(self, connection: Connection, target: WatchTarget) -> Iterator[WatchReport]:
-        """Yield the reports of a host; it is connected to anew where they end or do not come."""
+        """Yield the reports of a host; connect again where they end or do not come."""
         for _ in range(RECONNECTIONS):
             try:
                 yield from self._reports(connection, target)
             except SilentHostError as error:
-                _connect_anew(connection, error)
+                _connect_again(connection, error)
             except UnreachableError as error:
                 if self._over.is_set() or not connection.is_lost():
                     raise
-                _connect_anew(connection, error)
+                _connect_again(connection, error)
             else:
                 return
         yield from self._reports(connection, target)
@@ -224,7 +224,7 @@ class SilentHostError(UnreachableError):
     """A host that sends no reports any more."""
 
 
-def _connect_anew(connection: Connection, error: UnreachableError) -> None:
+def _connect_again(connection: Connection, error: UnreachableError) -> None:
     """Connect to a host whose reports ended; raises `error` where it does not come back."""
     try:
         connection.reconnect()

@@ -1,7 +1,8 @@
 """sparkfleet and the libraries that it needs, as one archive for a host without them.
 
-A host may have another processor or Python than this machine. Libraries in pure Python go along
-anyhow; compiled ones (`COMPILED`) only where both are the same, else the host must have its own.
+A host may have another processor or Python than this machine. Libraries in pure Python are always
+in it, compiled ones (`COMPILED`) only if both machines have the same; otherwise the host must have
+its own.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Bundle:
 
 
 def pack_bundle(*, compiled: bool) -> Bundle:
-    """Return the archive for a host, with or without compiled libraries; the same for the same."""
+    """Return the archive for a host; the same files make the same archive."""
     libraries = {
         name: found
         for name, found in find_libraries(ROOT).items()
@@ -87,7 +88,7 @@ def find_libraries(root: str) -> dict[str, metadata.Distribution]:
 
 
 def _list_own_files() -> Iterator[tuple[str, Path]]:
-    """Yield our package with its data, as in a wheel."""
+    """Yield the files of sparkfleet with its data, as in a wheel."""
     yield from _list_folder(PACKAGE, ROOT)
     if not (PACKAGE / "_data").is_dir():
         for kind in DATA:
@@ -143,7 +144,7 @@ def read_inventory_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
 
 
 def read_copied_text(path: Path) -> str:
-    """Return the text of a file that the head gets; raises UsageError for one that is none."""
+    """Return the text of a file that the head gets; raises UsageError for one that is not text."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -101,7 +101,7 @@ def _post_event(url: str, message: Mapping[str, Any]) -> Iterator[str]:
 async def _post(url: str, body: bytes) -> int:
     """Return the status of the answer; raises TimeoutError where that takes more than `LIMIT` s.
 
-    Its body is not read, however long it is. A limit of httpx counts anew with each byte.
+    Its body is not read, however long it is. A limit of httpx starts again with each byte.
     """
     headers = {"Content-Type": "application/json"}
     async with (

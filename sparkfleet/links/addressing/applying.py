@@ -31,7 +31,7 @@ MARGIN = 0.25  # of that time is left for the confirmation
 TRYING = 90.0  # seconds for a host to put a change into effect
 UNDOING = 60.0  # seconds for a host to undo it
 PAUSE = 0.5  # seconds between two proofs
-UNPROVEN = (  # what has to pass before a change is kept
+REQUIRED_CHECKS = (  # that have to pass before a change is kept
     "link.path",
     "link.misplugged",
     "link.identity",
@@ -157,7 +157,8 @@ def _prove_once(run: ApplyRun) -> tuple[str, tuple[Verdict, ...]]:
     unproven = [
         verdict
         for verdict in verdicts
-        if verdict.check in UNPROVEN and verdict.severity in (Severity.ERROR, Severity.WARNING)
+        if verdict.check in REQUIRED_CHECKS
+        and verdict.severity in (Severity.ERROR, Severity.WARNING)
     ]
     return "; ".join(str(verdict) for verdict in unproven), verdicts
 

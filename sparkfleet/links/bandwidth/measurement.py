@@ -1,4 +1,4 @@
-"""Measuring rates and round trips between hosts: who takes, who sends, step by step."""
+"""Measure rates and round trips between hosts, step by step: who takes, and who sends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One copy of a model to all hosts at once: from outside to one, and on over the fabric meanwhile.
+"""Deliver a model to all hosts at once: from outside to one, which passes it on over the fabric.
 
 A leg is a sender on one host and streams of the receiver on the next. The sender listens on the
 fabric address only, takes each one-time key once, and stops listening when all were used.
@@ -101,7 +101,7 @@ def deliver_model(
 
 
 class Delivery:
-    """The programs of one copy; they end with it."""
+    """The programs of one delivery; they end with it."""
 
     def __init__(
         self,

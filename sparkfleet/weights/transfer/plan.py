@@ -24,7 +24,7 @@ CACHE = "its own cache"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransferPlan:
-    """One of the models and files that are wanted, and what each host lacks of it."""
+    """A required model or file, and what each host lacks of it."""
 
     model: ResolvedModel
     plans: Mapping[str, StagePlan]

@@ -39,11 +39,11 @@ class TransferProgress:
 
 
 TransferCallback = Callable[[TransferProgress], None]
-"""Takes how far a host is, again and again."""
+"""Called repeatedly with the progress of a host."""
 
 
 def ignore_transfer(_: TransferProgress) -> None:
-    """Say nothing about progress."""
+    """Ignore the progress of a transfer."""
 
 
 def wait_for_receiver(

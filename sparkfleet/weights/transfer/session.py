@@ -1,4 +1,4 @@
-"""Talking with a program on a host that works for long, and says how far it is."""
+"""A session with a program on a host that runs for long and reports its progress."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sparkfleet.remote.connection import Connection
 from sparkfleet.values import convert_integer, convert_mapping, parse_json
 
 T = TypeVar("T")
-SILENCE_LIMIT = 120.0  # seconds; a program that works says so each second
+SILENCE_LIMIT = 120.0  # seconds; a program that works reports each second
 
 ProgressCallback = Callable[[Mapping[str, int]], None]
-"""Takes what a program says about its progress: numbers by name."""
+"""Called with the progress that a program reports: numbers by name."""
 
 
 def ignore_progress(_: Mapping[str, int]) -> None:
-    """Take what a program says, and drop it."""
+    """Ignore the progress of a program."""
 
 
 class ProgramSession:
@@ -65,7 +65,7 @@ class ProgramSession:
     def send_request(
         self, request: Mapping[str, Any], *, payload: Iterable[bytes] | None = None
     ) -> None:
-        """Send the request. Without `payload` the program lives no longer than we listen to it."""
+        """Send the request. Without `payload` the program ends with this session."""
         self._requests.put(self._request_stream(json.dumps(request).encode() + b"\n", payload))
 
     def _request_stream(self, line: bytes, payload: Iterable[bytes] | None) -> Iterator[bytes]:
@@ -76,7 +76,7 @@ class ProgramSession:
             yield from payload
 
     def wait_for_port(self) -> int:
-        """Return the port that the program says first, where it listens; raises CommandError."""
+        """Return the port of the program, which it reports first; raises CommandError."""
         offer = next(self.progress(), None)
         if offer is None:
             self.answer()
@@ -92,9 +92,9 @@ class ProgramSession:
         return parse_answer(parser, answer, self.connection.host.name, self.program)
 
     def progress(self) -> Iterator[Mapping[str, int]]:
-        """Yield what it says about its progress, until it has nothing more to say.
+        """Yield the progress that it reports, until it ends.
 
-        Raises CommandError if it says nothing at all for two minutes.
+        Raises CommandError if it sends nothing for two minutes.
         """
         try:
             for line in self._lines:

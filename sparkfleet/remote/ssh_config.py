@@ -122,7 +122,10 @@ def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
 def _query_ssh_config(options: SshOptions) -> ConfigValues:
     file = expand_home(options.config_file or USER_CONFIG)
     if why := explain_unreadable_file(file):
-        raise UsageError(f"{file} cannot be read: {why}")
+        raise UsageError(
+            f"{file} cannot be read: {why}",
+            hint="correct it, or name another file: ansible_ssh_common_args: -F FILE",
+        )
     given = (("-F", options.config_file), ("-l", options.user), ("-p", options.port))
     flags = [word for flag, value in given if value for word in (flag, str(value))]
     flags += [text for word in options.words for text in ("-o", word)]

@@ -123,7 +123,11 @@ def select_files(
     chosen = replace(manifest, files=tuple(file for file in manifest.files if matches(file.path)))
     if not chosen.files:
         patterns = ", ".join(allow) or "any name"
-        raise HubError(f"{manifest.name} has no file like {patterns} at {manifest.revision}")
+        page = f"{constants.ENDPOINT}/{manifest.name}/tree/{manifest.revision}"
+        raise HubError(
+            f"{manifest.name} has no file like {patterns} at {manifest.revision}",
+            hint=f"see {page}; then correct weights_allow, weights_ignore or weights_files",
+        )
     return chosen
 
 
@@ -247,7 +251,10 @@ def query_hub(question: Callable[[], T], name: str, token: str | None) -> T:
         try:
             return ask_in_time(question)
         except errors.OfflineModeIsEnabled as error:
-            raise HubError("HF_HUB_OFFLINE is set: the Hub is not queried") from error
+            raise HubError(
+                "HF_HUB_OFFLINE is set: the Hub is not queried",
+                hint="unset HF_HUB_OFFLINE, or set weights_source to a local folder",
+            ) from error
         except errors.HTTPError as error:  # type: ignore[attr-defined] # imported there, not exported
             retry_after = parse_retry_after(error)
             if (

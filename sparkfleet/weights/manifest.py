@@ -185,7 +185,9 @@ def _check_shard_numbers(path: Path, names: Collection[str]) -> None:
 def build_file_manifest(path: Path) -> Manifest:
     """Return the manifest of one loose file, which is directly in the weights folder."""
     if not path.is_file():
-        raise InputError(f"file {path} not found on this machine")
+        raise InputError(
+            f"file {path} not found on this machine", hint="correct its path in weights_files"
+        )
     return Manifest(name=".", files=_list_hashed_files({path.name: path}, ignore_hashing))
 
 

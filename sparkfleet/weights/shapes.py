@@ -33,7 +33,10 @@ def read_folder_shape(folder: Path) -> dict[str, Any]:
     try:
         return read_shape(folder)
     except (OSError, ValueError, KeyError) as error:
-        raise InputError(f"{folder}: cannot read the model: {error}") from error
+        raise InputError(
+            f"{folder}: cannot read the model: {error}",
+            hint="check its files, or fetch the model again",
+        ) from error
 
 
 def fetch_host_shape(connection: Connection, folder: str) -> dict[str, Any]:

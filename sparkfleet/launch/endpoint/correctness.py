@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sparkfleet.command_name import expand_commands
 from sparkfleet.launch.endpoint.image_prompt import COLOUR, IMAGE_QUESTION
-from sparkfleet.launch.endpoint.replies import Reply
+from sparkfleet.launch.endpoint.replies import LOGS_FIX, Reply
 from sparkfleet.recipes.metadata import SmokePrompt
 from sparkfleet.values import parse_json
 
@@ -47,7 +47,6 @@ REPEATED_FIX = (
 # qwen3 does this in vLLM 0.32 for a model that does not think
 WRONG_REASONING_PARSER = "reasoning-parser does not match this model, or the model does not reason"
 LONGER_ANSWER_FIX = "allow a longer answer: --set vllm_smoke_tokens=2000, or limit the reasoning"
-LOGS_FIX = "check the server's log: {task:cluster.logs}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

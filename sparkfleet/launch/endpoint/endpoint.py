@@ -8,7 +8,7 @@ from typing import Any
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
-from sparkfleet.launch.endpoint.replies import Reply, parse_reply
+from sparkfleet.launch.endpoint.replies import LOGS_FIX, Reply, parse_reply
 from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.file_names import ENVIRONMENT
 from sparkfleet.model import EMPTY
@@ -57,7 +57,11 @@ class Endpoint:
         copies = () if copy is None else (copy,)
         (reply,) = self.post_all(connection, (body,), timeout=timeout, copies=copies)
         if reply.refusal:
-            raise CommandError(f"{self.url}{reply.refusal}", host=connection.host.name)
+            raise CommandError(
+                f"{self.url}{reply.refusal}",
+                host=connection.host.name,
+                hint=LOGS_FIX,
+            )
         return reply
 
     def body(self, prompt: Any, *, tokens: int, extra: Mapping[str, Any] = EMPTY) -> dict[str, Any]:

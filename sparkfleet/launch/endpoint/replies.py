@@ -17,6 +17,7 @@ DONE = "[DONE]"  # the last event of a stream
 OK = 200
 # of a request whose answer comes piece by piece, with the counts of tokens at its end
 STREAM = {"stream": True, "stream_options": {"include_usage": True}}
+LOGS_FIX = "check the server's log: {task:cluster.logs}"  # of a request without an answer
 SHOWN = 200  # characters of an event that is not JSON
 
 

@@ -101,7 +101,9 @@ def _check_aliases(gateway: Gateway, names: Mapping[str, object]) -> None:
             )
         if alias in names:
             raise InventoryError(
-                f"gateway: aliases: {alias} is already the name of a served model", where=where
+                f"gateway: aliases: {alias} is already the name of a served model",
+                where=where,
+                hint="give the alias another name, or remove it",
             )
 
 

@@ -43,8 +43,8 @@ def _parse_nodes(answer: Mapping[str, Any]) -> dict[str, float]:
 class RayNodesQuery:
     """The same query in the background, so that the caller can watch Ray's processes.
 
-    If another program holds Ray's port, the query never returns by itself. One whose connection
-    breaks is asked again once the watch has connected again.
+    If another program holds Ray's port, the query never returns by itself. It is repeated
+    where its connection breaks, once the watch has connected again.
     """
 
     def __init__(self, connection: Connection, about: DeploymentRecord, *, timeout: float) -> None:
@@ -52,7 +52,8 @@ class RayNodesQuery:
             "deployment/ray_nodes", _build_nodes_request(about, timeout), python=about.python
         )
         self._connection = connection
-        self._deadline = time.monotonic() + timeout + MARGIN
+        self._limit = timeout + MARGIN
+        self._deadline = time.monotonic() + self._limit
         self._broken = False
         self.answered = False
         self._open()
@@ -80,7 +81,11 @@ class RayNodesQuery:
     def nodes(self) -> dict[str, float]:
         """Return Ray's nodes, address -> GPUs; raises CommandError, and LaunchError for silence."""
         if not self.answered:
-            raise LaunchError("Ray did not list its nodes in time", host=self._connection.host.name)
+            raise LaunchError(
+                f"Ray did not list its nodes within {self._limit:.0f} s",
+                host=self._connection.host.name,
+                hint="does another program hold ray_port? see Ray's log: {task:cluster.logs}",
+            )
         channel = self._channel
         result = Result(returncode=channel.wait(), stdout=self._output, stderr=channel.stderr)
         program = "deployment/ray_nodes"

@@ -160,8 +160,9 @@ def test_a_key_that_no_header_can_hold_is_refused(tmp_path: Path) -> None:
 )
 def test_an_alias_of_nothing_is_refused(tmp_path: Path, aliases: str, said: str) -> None:
     gateway = load(tmp_path, f"{{aliases: {aliases}}}")
-    with pytest.raises(InventoryError, match=said):
+    with pytest.raises(InventoryError, match=said) as refused:
         build_routes(gateway, (DESK, RACK))
+    assert refused.value.hint
 
 
 def test_copies_with_different_keys_and_odd_names_are_refused(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ import pytest
 from sparkfleet.actions.run import lock
 from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_state import Locks
-from sparkfleet.errors import CommandError, LockHeldError, UnreachableError
+from sparkfleet.errors import CommandError, LaunchError, LockHeldError, UnreachableError
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.images import transfer
@@ -473,6 +473,22 @@ def test_the_query_for_ray_nodes_is_asked_again_over_a_new_connection(
         while not query.is_finished():
             time.sleep(0.01)
         assert query.nodes() == {"10.0.0.1": 1.0}
+        query.close()
+
+
+def test_ray_that_does_not_answer_is_reported_with_the_time_and_its_log(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits = "import sys, time; sys.stdin.read(); time.sleep(600)"
+    monkeypatch.setattr(join, "build_script_command", lambda *_, **__: pack_program(waits))
+    monkeypatch.setattr(join, "MARGIN", 0.0)
+    with FragileConnection(HOST) as connection:
+        query = join.RayNodesQuery(connection, DeploymentRecord(), timeout=0)
+        while not query.is_finished():
+            time.sleep(0.01)
+        with pytest.raises(LaunchError, match="Ray did not list its nodes within 0 s") as failed:
+            query.nodes()
+        assert "cluster.logs" in str(failed.value.hint)
         query.close()
 
 

@@ -11,6 +11,7 @@ from sparkfleet.errors import InputError, InventoryError
 from sparkfleet.model import Host, Value
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.weights import hub
+from sparkfleet.weights.hub import HubError
 from sparkfleet.weights.required_models import (
     RequiredModel,
     list_required_models,
@@ -78,6 +79,13 @@ def test_an_offline_environment_excludes_the_hub_as_a_source(
     monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
     (offline,) = resolve_required_models(settings(vllm_model="org/model"))
     assert (offline.manifest, offline.source) == (online.manifest, None)
+
+
+def test_patterns_that_no_file_has_name_the_page_with_the_files(server: HubServer) -> None:
+    server.add("org/model", files())
+    with pytest.raises(HubError, match=r"org/model has no file like \*\.gguf at main") as refused:
+        resolve_model(RequiredModel(name="org/model", allow=("*.gguf",)))
+    assert "/org/model/tree/main; then correct weights_allow" in str(refused.value.hint)
 
 
 def test_a_model_in_a_folder_comes_from_there(tmp_path: Path) -> None:

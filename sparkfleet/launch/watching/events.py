@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import enum
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
@@ -11,12 +10,13 @@ from typing import Any
 from sparkfleet.remote.connection import Connection
 from sparkfleet.report.redaction import redact_secrets
 from sparkfleet.report.visible import escape_line
-from sparkfleet.values import parse_json
+from sparkfleet.values import convert_number, parse_json
 
 PROGRAM = "deployment/events"
 MOST_LINE = 16384  # characters of a line that are parsed
 MOST_TEXT = 600  # characters of a text that are kept
 MOST_EVENTS = 2000  # events that are read
+LATEST = 1e11  # seconds since the epoch; the year 5138
 
 
 class EventKind(enum.StrEnum):
@@ -111,7 +111,7 @@ def parse_event(line: Any) -> ClusterEvent | None:
     try:
         content = parse_json(line)
         kind = EventKind(content["kind"])
-        at = _parse_time(content["at"])
+        at = convert_number(content["at"], minimum=0, maximum=LATEST, strict=True)
     except (ValueError, TypeError, KeyError, RecursionError, OverflowError):
         return None
     texts = {name: content.get(name) for name in TEXTS}
@@ -132,14 +132,4 @@ def clean_text(text: str) -> str:
 
 
 def _parse_now(answer: Mapping[str, Any]) -> float:
-    return _parse_time(answer["now"])
-
-
-def _parse_time(value: Any) -> float:
-    """Return seconds since the epoch; raises ValueError or TypeError for other values."""
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise TypeError("a time is a number")
-    at = float(value)
-    if not math.isfinite(at) or not 0 <= at < 1e11:  # the year 5138
-        raise ValueError("a time is in this age")
-    return at
+    return convert_number(answer["now"], minimum=0, maximum=LATEST, strict=True)

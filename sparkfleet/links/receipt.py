@@ -20,13 +20,15 @@ from sparkfleet.links.bandwidth.rates import MeasuredRate, Samples
 from sparkfleet.links.model import Fabric, Rail
 from sparkfleet.model import Host, Severity, Verdict
 from sparkfleet.quantities import parse_seconds
-from sparkfleet.values import parse_json
+from sparkfleet.values import convert_number, parse_json
 from sparkfleet.variables import find_default
 
 FILE = "links.json"
 COLLECTIVE_FILE = "collective.json"
 FORM = 1  # version of the file; others are ignored
 NO_SAMPLES = Samples()
+# Of a file of another shape: a host writes it as it likes.
+RECEIPT_ERRORS = (ValueError, TypeError, KeyError, OverflowError)
 RATES = ("link_expected_gbps", "link_speed")  # what the verdicts on rates were compared with
 
 
@@ -125,15 +127,14 @@ def parse_receipt(text: str) -> LinksReceipt | None:
         content = parse_json(text)
         if content["form"] != FORM:
             return None
+        rates = [_parse_rate(row) for row in content["rates"]]
         return LinksReceipt(
             facts=content["facts"],
             at=datetime.fromisoformat(content["at"]).astimezone(UTC),
             refused=any(verdict["severity"] == Severity.ERROR for verdict in content["verdicts"]),
-            cable_gbps=find_cable_rate(
-                (rate["gbps"], rate["why"]) for rate in content["rates"] if rate["whole"]
-            ),
+            cable_gbps=find_cable_rate((rate.gbps, rate.why) for rate in rates if rate.whole),
         )
-    except (ValueError, TypeError, KeyError):
+    except RECEIPT_ERRORS:
         return None
 
 
@@ -154,7 +155,7 @@ def parse_measured_links(text: str) -> MeasuredLinks | None:
             rates=rates,
             degraded=str(content["degraded"]),
         )
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+    except RECEIPT_ERRORS:
         return None
 
 
@@ -164,7 +165,7 @@ def _parse_rate(row: Mapping[str, Any]) -> MeasuredRate:
         peer=str(row["peer"]),
         rails=tuple(map(str, row["rails"])),
         whole=bool(row["whole"]),
-        gbps=float(row["gbps"]),
+        gbps=convert_number(row["gbps"], minimum=0, strict=True),
         tool=str(row["tool"]),
         why=str(row["why"]),
         sharing=int(row.get("sharing", 1)),

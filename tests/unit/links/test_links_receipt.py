@@ -101,6 +101,24 @@ def test_invalid_text_is_not_a_receipt(text: str) -> None:
     assert _lapse(text) == "spark-1 has no link receipt"
 
 
+RATE = {"host": "a", "peer": "b", "rails": [], "whole": True, "tool": "tcp", "why": ""}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"at": "0001-01-01T00:00:00+23:59"},
+        {"rates": [RATE | {"gbps": "fast"}]},
+        {"rates": 1},
+        {"verdicts": [1]},
+    ],
+    ids=("a time before all times", "a rate as text", "rates", "verdicts"),
+)
+def test_a_receipt_that_a_host_wrote_otherwise_counts_as_none(change: dict[str, Any]) -> None:
+    content = json.loads(_text(GOOD)) | change
+    assert receipt.parse_receipt(json.dumps(content)) is None
+
+
 def test_a_receipt_keeps_the_rate_of_the_slowest_cable() -> None:
     known = receipt.parse_receipt(_text(GOOD))
     assert known is not None

@@ -121,17 +121,31 @@ def parse_run_progress(text: str | None) -> RunProgress | None:
     """Return the state in a file's text, None if there is none or it is invalid."""
     try:
         content = parse_json(text or "null")
-        previous = content["previous"]
+        holder = convert_mapping(content["holder"])
         return RunProgress(
-            run=content["run"],
-            holder=content["holder"],
+            run=convert_string(content["run"]),
+            holder={name: str(value) for name, value in holder.items()},
             step=RunStep(content["step"]),
-            previous=PreviousDeployment(
-                **{**previous, "about": parse_deployment_record(previous["about"])}
-            ),
+            previous=_parse_previous(content["previous"]),
         )
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError):
+    except (ValueError, TypeError, KeyError):
         return None
+
+
+def _parse_previous(content: Mapping[str, Any]) -> PreviousDeployment:
+    """Return the deployment to restore; raises InvalidValueError or LookupError."""
+    files = convert_mapping(content["files"])
+    roles = convert_mapping(content["roles"])
+    hash_ = content["hash"]
+    return PreviousDeployment(
+        files={
+            name: None if text is None else convert_string(text) for name, text in files.items()
+        },
+        hash=None if hash_ is None else convert_string(hash_),
+        roles={role: convert_string(script) for role, script in roles.items()},
+        cli=convert_string(content["cli"]),
+        about=parse_deployment_record(content["about"]),
+    )
 
 
 def parse_deployment_record(data: Any, *, strict: bool = False) -> DeploymentRecord:

@@ -71,6 +71,16 @@ def test_an_incomplete_state_file_gives_none(text: str | None) -> None:
     assert deployment_record.parse_run_progress(text) is None
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("run", 1), ("holder", []), ("holder", "u"), ("previous", []), ("previous", {"files": 1})],
+)
+def test_a_state_of_another_shape_gives_none(name: str, value: Any) -> None:
+    content = json.loads(STATE.text())
+    content[name] = content[name] | value if isinstance(value, dict) else value
+    assert deployment_record.parse_run_progress(json.dumps(content)) is None
+
+
 def test_fields_that_another_version_has_are_left() -> None:
     data = {**ABOUT.data(), "new": 1}
     assert deployment_record.parse_deployment_record(json.loads(json.dumps(data))) == ABOUT

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, TypeVar
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
@@ -15,7 +16,10 @@ from sparkfleet.model import EMPTY
 from sparkfleet.onhost.shared.endpoint_url import build_local_url
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_list, convert_string
 
+T = TypeVar("T")
+PROGRAM = "deployment/chat"
 MODELS_TIMEOUT = 30.0  # seconds
 SILENCE = 30.0  # seconds without an answer of `/health`; a long prompt can keep a server busy
 GREEDY: Mapping[str, Any] = {"temperature": 0}
@@ -37,8 +41,7 @@ class Endpoint:
 
     def list_models(self, connection: Connection) -> list[str]:
         """Return the names of the models that are served; raises CommandError."""
-        models: list[str] = self._request(connection, (), MODELS_TIMEOUT)["models"]
-        return models
+        return self._request(connection, (), _parse_models, timeout=MODELS_TIMEOUT)
 
     def chat(
         self,
@@ -91,16 +94,18 @@ class Endpoint:
 
         `copies` names the copy of the model that must answer each; empty where any may.
         """
-        answer = self._request(connection, bodies, timeout, copies)
-        return parse_answer(_parse_replies, answer, connection.host.name, "deployment/chat")
+        parser = partial(_parse_replies, count=len(bodies))
+        return self._request(connection, bodies, parser, timeout=timeout, copies=copies)
 
     def _request(
         self,
         connection: Connection,
         bodies: Sequence[Mapping[str, Any]],
+        parser: Callable[[Any], T],
+        *,
         timeout: float,
         copies: Sequence[int] = (),
-    ) -> dict[str, Any]:
+    ) -> T:
         request = {
             "url": self.url,
             "bodies": [dict(body) for body in bodies],
@@ -110,9 +115,10 @@ class Endpoint:
             "environment": f"{self.folder}/{ENVIRONMENT}",
         }
         done = connection.run(
-            build_script_command("deployment/chat", request), timeout=2 * timeout, hold=True
+            build_script_command(PROGRAM, request), timeout=2 * timeout, hold=True
         )
-        return connection.parse_answer("deployment/chat", done)
+        answer = connection.parse_answer(PROGRAM, done)
+        return parse_answer(parser, answer, connection.host.name, PROGRAM)
 
 
 def find_recorded_endpoint(about: DeploymentRecord, folder: str) -> Endpoint:
@@ -122,5 +128,9 @@ def find_recorded_endpoint(about: DeploymentRecord, folder: str) -> Endpoint:
     )
 
 
-def _parse_replies(answer: Mapping[str, Any]) -> tuple[Reply, ...]:
-    return tuple(map(parse_reply, answer["replies"]))
+def _parse_models(answer: Mapping[str, Any]) -> list[str]:
+    return list(map(convert_string, convert_list(answer["models"])))
+
+
+def _parse_replies(answer: Mapping[str, Any], *, count: int) -> tuple[Reply, ...]:
+    return tuple(map(parse_reply, convert_list(answer["replies"], length=count)))

@@ -50,6 +50,7 @@ PLACE = {"cluster_dir": "/x", "cluster": "c"}
 ODD: list[Any] = [
     {},
     {"a": 1},
+    {"replies": []},
     dict.fromkeys(("facts", "files", "logs", "models", "stopped", "nodes", "replies", "holder"), 1),
     {"facts": [1], "files": [1], "logs": [1], "models": [1], "nodes": [1], "replies": [1]},
     {"files": {}, "processes": [1], "home": None, "folder": None, "engine": 1, "record": [1]},
@@ -116,6 +117,8 @@ ASKED: dict[str, Callable[[Connection], Any]] = {
     "ray": lambda link: wait_for_ray_nodes(link, DeploymentRecord(), timeout=0),
     "unlock": lambda link: lock.fetch_lock_holder(link, SETTINGS, "c"),
     "chat": lambda link: _endpoint().post(link, {}, timeout=1),
+    "question": lambda link: _endpoint().chat(link, "hi", tokens=1, timeout=1),
+    "served models": lambda link: _endpoint().list_models(link),
 }
 
 

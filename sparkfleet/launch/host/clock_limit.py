@@ -17,10 +17,11 @@ from sparkfleet.errors import CommandError
 from sparkfleet.launch.host.processes import read_file, write_files
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.sudo import Sudo, run_with_sudo
-from sparkfleet.values import parse_json
+from sparkfleet.values import convert_integer, convert_string, parse_json
 
 RECORD = "gpu-clock.json"  # in the folder of the cluster
 LOWEST = 200  # MHz, as published
+MOST_CLOCK = 100_000  # MHz; no GPU is near
 BOOT = Command(argv=("cat", "/proc/sys/kernel/random/boot_id"))
 LIFT = ("nvidia-smi", "-rgc")
 
@@ -45,8 +46,9 @@ def read_clock_limit(connection: Connection, location: Mapping[str, str]) -> Clo
         return None
     try:
         content = parse_json(text)
-        highest, boot = int(content["highest"]), str(content["boot"])
-    except (ValueError, TypeError, KeyError, RecursionError):
+        highest = convert_integer(content["highest"], minimum=0, maximum=MOST_CLOCK, strict=True)
+        boot = convert_string(content["boot"])
+    except (ValueError, TypeError, KeyError):
         return None
     return ClockLimit(highest=highest, in_force=boot == _read_boot_id(connection))
 

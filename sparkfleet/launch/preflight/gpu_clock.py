@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
+from sparkfleet.launch.host.clock_limit import MOST_CLOCK
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import DEFAULT_TIMEOUT, Connection
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 PROGRAM = "host/gpu_clock"
 MIN_CLOCK = 1000  # MHz
-MOST_CLOCK = 100_000  # MHz; no GPU is near
 SECONDS = 2.0  # seconds of load at most; an idle H100 was at its highest clock within 0.5 s
 
 

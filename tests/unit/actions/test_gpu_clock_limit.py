@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -134,7 +135,14 @@ def test_a_refusal_is_quoted_and_leaves_no_record(fake: FakeHost) -> None:
     assert fake.files == {}
 
 
-@pytest.mark.parametrize("text", ["", "[]", "null", "{}", json.dumps({"highest": "x", "boot": 1})])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "[]", "null", "{}"),
+        json.dumps({"highest": "x", "boot": "one"}),
+        json.dumps({"highest": math.inf, "boot": "one"}),
+    ],
+)
 def test_a_record_of_another_shape_counts_as_none(fake: FakeHost, text: str) -> None:
     fake.files[clock_limit.RECORD] = text
     link: Any = fake

@@ -41,7 +41,12 @@ def test_another_file_has_no_results(text: str | None) -> None:
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("decode", "fast"), ("decode", -1), ("at", float("inf")), ("recipe", 1), ("nodes", True)],
+    [
+        *(("decode", value) for value in ("fast", -1, float("nan"), 10**400)),
+        ("at", float("inf")),
+        ("recipe", 1),
+        ("nodes", True),
+    ],
 )
 def test_a_row_of_another_shape_is_left_out(name: str, value: Any) -> None:
     content = json.loads(format_bench_history(build_entries(2)))

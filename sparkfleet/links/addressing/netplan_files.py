@@ -71,6 +71,8 @@ def _parse_file(path: str, text: str) -> NetplanFile:
         isinstance(entry, dict | None) for entry in ethernets.values()
     ):
         raise InputError(f"{path}: ethernets is not a mapping of interfaces")
+    for name, entry in ethernets.items():
+        _check_entry(f"{path}: {name}", entry or {})
     return NetplanFile(
         path=path,
         text=text,
@@ -78,6 +80,14 @@ def _parse_file(path: str, text: str) -> NetplanFile:
         ethernets={str(name): entry or {} for name, entry in ethernets.items()},
         sections=tuple(str(name) for name in network if name not in PLAIN_KEYS),
     )
+
+
+def _check_entry(where: str, entry: Mapping[str, Any]) -> None:
+    """Raise InputError unless the parts of an entry that are read here have netplan's form."""
+    if not isinstance(entry.get("match"), dict | None):
+        raise InputError(f"{where}: match is not a mapping")
+    if not isinstance(entry.get("addresses"), list | None):
+        raise InputError(f"{where}: addresses is not a list")
 
 
 def holds_settings(entry: Mapping[str, Any], settings: RailSettings) -> bool:

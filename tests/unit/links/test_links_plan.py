@@ -303,9 +303,19 @@ def test_a_file_of_the_other_rails_keeps_their_entries() -> None:
     assert "link-local" not in entries[F1]
 
 
-def test_a_netplan_file_that_is_broken_is_named() -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "network: {ethernets: [1",
+        "network: {ethernets: 5}",
+        f"network: {{ethernets: {{{F1}: {{match: x}}}}}}",
+        f"network: {{ethernets: {{{F1}: {{addresses: 5}}}}}}",
+    ],
+    ids=("syntax", "ethernets", "match", "addresses"),
+)
+def test_a_netplan_file_that_is_broken_is_named(text: str) -> None:
     sparks = _bare(2, ONE_CABLE)
-    networks = _networks(sparks, files={CX7: "network: {ethernets: [1"})
+    networks = _networks(sparks, files={CX7: text})
     plan = plan_fabric(_inputs(sparks, ONE_CABLE, networks))
     assert _found(plan) == {"plan.file"}
     assert all(change.empty for change in plan.changes.values())

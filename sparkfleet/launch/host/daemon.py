@@ -6,7 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.values import parse_digits
+from sparkfleet.values import (
+    convert_count,
+    convert_flag,
+    convert_mapping,
+    convert_string,
+    parse_digits,
+)
 
 WITH_PLATFORM = (28, 0)  # first Docker version with `save --platform`
 
@@ -41,25 +47,33 @@ class Daemon:
 
 
 def parse_daemon(cli: str, answer: Mapping[str, Any]) -> Daemon:
-    """Return the daemon in the answer of `onhost/deployment/containers.py`."""
+    """Return the daemon in the answer of `onhost/deployment/containers.py`.
+
+    Raises InvalidValueError or LookupError.
+    """
     if "error" in answer:
-        return Daemon(cli=cli, error=answer["error"])
-    info = answer["info"]
-    host = info.get("host") or {}
-    store = info.get("store") or {}  # as Podman groups it
-    client = (info.get("ClientInfo") or {}).get("Version", "")
+        return Daemon(cli=cli, error=convert_string(answer["error"]))
+    info = convert_mapping(answer["info"])
+    host = _read_group(info, "host")  # as Podman groups it, like the store and the version
+    store = _read_group(info, "store")
+    version = info.get("ServerVersion") or _read_group(info, "version").get("Version")
+    free = answer["free"]
     return Daemon(
         cli=cli,
-        version=info.get("ServerVersion") or (info.get("version") or {}).get("Version", ""),
-        client=client,
-        root=info.get("DockerRootDir") or store.get("graphRoot", ""),
-        free=answer["free"],
-        storage=info.get("Driver") or store.get("graphDriverName", ""),
-        cgroups=info.get("CgroupDriver") or host.get("cgroupManager", ""),
-        hook=answer["hook"],
-        cdi=answer["cdi"],
-        rootless=bool((host.get("security") or {}).get("rootless")),
+        version=convert_string(version or ""),
+        client=convert_string(_read_group(info, "ClientInfo").get("Version") or ""),
+        root=convert_string(info.get("DockerRootDir") or store.get("graphRoot") or ""),
+        free=None if free is None else convert_count(free),
+        storage=convert_string(info.get("Driver") or store.get("graphDriverName") or ""),
+        cgroups=convert_string(info.get("CgroupDriver") or host.get("cgroupManager") or ""),
+        hook=convert_flag(answer["hook"], strict=True),
+        cdi=convert_flag(answer["cdi"], strict=True),
+        rootless=bool(_read_group(host, "security").get("rootless")),
     )
+
+
+def _read_group(info: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    return convert_mapping(info.get(name) or {})
 
 
 def _parse_docker_version(version: str) -> tuple[int, ...]:

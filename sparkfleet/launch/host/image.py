@@ -7,6 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sparkfleet.model import EMPTY
+from sparkfleet.values import (
+    convert_count,
+    convert_flag,
+    convert_list,
+    convert_mapping,
+    convert_string,
+)
 
 LOCAL = "localhost/"  # Podman's prefix for images from no registry
 
@@ -65,36 +72,56 @@ class ContainerImage:
 
 
 def parse_image(answer: Mapping[str, Any] | None) -> ContainerImage | None:
-    """Return the image in the answer of `onhost/deployment/containers.py`, None if absent."""
+    """Return the image in the answer of `onhost/deployment/containers.py`, None if absent.
+
+    Raises InvalidValueError or LookupError.
+    """
     if not answer or "id" not in answer:
         return None
-    pairs = (text.partition("=") for text in answer["environment"])
+    texts = {name: convert_string(answer[name]) for name in ("name", "id", "key", "architecture")}
+    pairs = (text.partition("=") for text in _convert_texts(answer["environment"]))
+    digests = _convert_texts(answer["digests"])
     return ContainerImage(
-        name=answer["name"],
-        id=answer["id"],
-        key=answer["key"],
-        layers=tuple(answer["layers"]),
-        digests=tuple(digest for digest in answer["digests"] if not digest.startswith(LOCAL)),
-        size=answer["size"],
+        **texts,
+        layers=_convert_texts(answer["layers"]),
+        digests=tuple(digest for digest in digests if not digest.startswith(LOCAL)),
+        size=convert_count(answer["size"]),
         environment={name: value for name, _, value in pairs},
-        architecture=answer["architecture"],
-        program=tuple(answer["program"]),
-        probe=parse_probe(answer["probe"]),
+        program=_convert_texts(answer["program"]),
+        probe=_parse_recorded_probe(answer["probe"]),
     )
+
+
+def _parse_recorded_probe(answer: Any) -> Probe | None:
+    """Return what the host recorded of an inspection; None for a damaged record: inspect again."""
+    try:
+        return parse_probe(answer)
+    except (ValueError, LookupError, TypeError):
+        return None
 
 
 def parse_probe(answer: Mapping[str, Any] | None) -> Probe | None:
-    """Return the result of `onhost/deployment/probe.py`, None if not inspected yet."""
+    """Return the result of `onhost/deployment/probe.py`, None if not inspected yet.
+
+    Raises InvalidValueError or LookupError.
+    """
     if answer is None:
         return None
+    packages = convert_mapping(answer["packages"]).items()
+    types = convert_mapping(answer.get("types", EMPTY)).items()
+    values = convert_mapping(answer.get("values", EMPTY)).items()
     return Probe(
-        packages=answer["packages"],
-        programs=tuple(answer["programs"]),
-        nodes=answer["nodes"],
-        options=tuple(answer.get("options", ())),
-        types=answer.get("types", EMPTY),
-        values={name: tuple(found) for name, found in answer.get("values", EMPTY).items()},
-        variables=tuple(answer.get("variables", ())),
-        nccl_conf=answer["nccl_conf"],
-        gpus=answer["gpus"],
+        packages={name: str(version or "") for name, version in packages},  # some have no version
+        programs=_convert_texts(answer["programs"]),
+        nodes=convert_flag(answer["nodes"], strict=True),
+        options=_convert_texts(answer.get("options", [])),
+        types={name: convert_string(kind) for name, kind in types},
+        values={name: _convert_texts(choices) for name, choices in values},
+        variables=_convert_texts(answer.get("variables", [])),
+        nccl_conf=convert_string(answer["nccl_conf"]),
+        gpus=convert_string(answer["gpus"]),
     )
+
+
+def _convert_texts(value: Any) -> tuple[str, ...]:
+    return tuple(map(convert_string, convert_list(value)))

@@ -32,6 +32,7 @@ from sparkfleet.launch.host.port_holders import (
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
+from sparkfleet.values import convert_count, convert_list, convert_mapping, convert_string
 
 PACKAGES = ("vllm", "ray", "torch", "transformers")
 
@@ -172,28 +173,33 @@ def parse_images(answer: Mapping[str, Any]) -> dict[str, Any]:
     image = answer.get("derived") or answer.get("image") or {}
     return {
         "image": parse_image(image),
-        "image_name": image.get("name", ""),
+        "image_name": convert_string(image.get("name", "")),
         "base": parse_image(answer.get("image")),
     }
 
 
 def parse_survey(answer: Mapping[str, Any], *, cli: str = "") -> Survey:
-    """Return the survey in the program's `answer`; `cli` names the engine of containers."""
+    """Return the survey in the program's `answer`; `cli` names the engine of containers.
+
+    Raises InvalidValueError or LookupError.
+    """
     files = dict(answer["files"])
     guard, state = (_text(files.pop(name, None)) for name in (memory_guard.FILE, STATE))
-    alive = {(process["pid"], process["began"]) for process in answer["processes"]}
+    processes = tuple(map(convert_mapping, convert_list(answer["processes"])))
+    alive = {(convert_count(process["pid"]), process["began"]) for process in processes}
+    engine = answer["engine"]
     return Survey(
         home=str(answer["home"]),
         folder=str(answer["folder"]),
         files={name: _text(files[name]) for name in MANAGED_FILES if name in files},
-        processes=tuple(answer["processes"]),
-        engine=answer["engine"],
+        processes=processes,
+        engine=None if engine is None else convert_mapping(engine),
         guard=memory_guard.parse_guard(guard),
         state=parse_run_progress(state),
-        user=answer.get("user", ""),
+        user=convert_string(answer.get("user", "")),
         daemon=parse_daemon(cli, answer["daemon"]) if cli else None,
-        containers=tuple(answer.get("containers", ())),
-        cache_filesystem=answer.get("cache_filesystem", ""),
+        containers=tuple(map(convert_mapping, convert_list(answer.get("containers", [])))),
+        cache_filesystem=convert_string(answer.get("cache_filesystem", "")),
         sockets=parse_sockets(answer.get("sockets", ())),
         published=parse_published_ports(str(answer.get("published", ""))),
         holders=parse_holders(answer.get("holders", {})),
@@ -209,13 +215,14 @@ def _text(value: Any) -> str | None:
 def _parse_record(record: Mapping[str, Any], alive: set[tuple[int, int]]) -> dict[str, Any]:
     """Return the fields of a survey that the last start recorded."""
     roles = record["roles"]
+    hash_ = record["hash"]
     return {
-        "hash": record["hash"],
+        "hash": None if hash_ is None else convert_string(hash_),
         "roles": {name: str(role["script"]) for name, role in roles.items()},
         "pids": {name: int(role["pid"]) for name, role in roles.items()},
         "dead": tuple(
             name for name, role in roles.items() if (role["pid"], role["began"]) not in alive
         ),
-        "cli": record.get("cli") or "",
+        "cli": convert_string(record.get("cli") or ""),
         "about": parse_deployment_record(record.get("about")),
     }

@@ -115,7 +115,7 @@ def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
         busy=convert_flag(answer["busy"], strict=True),
         labels=tuple(map(convert_string, convert_list(answer["labels"]))),
         health=None if answer["health"] is None else convert_flag(answer["health"], strict=True),
-        samples=tuple(map(_parse_sample, convert_list(answer["samples"]))),
+        samples=tuple(map(parse_sample, convert_list(answer["samples"]))),
         gpu_state=parse_gpu_state(answer["gpu_state"], answer["gpu_reasons"]),
         traffic=tuple(
             TrafficSample(
@@ -128,7 +128,7 @@ def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
     )
 
 
-def _parse_sample(answer: Any) -> Sample:
+def parse_sample(answer: Any) -> Sample:
     """Return the counters of an engine; one that is not a number is left out."""
     sample = {name: float(value) for name, value in convert_mapping(answer).items()}
     convert_number(sample["at"])

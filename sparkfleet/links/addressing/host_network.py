@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, ip_address
 from typing import Any
 
-from sparkfleet.values import parse_json
+from sparkfleet.values import convert_mapping, convert_string, parse_json
 
 NETPLAN = "/etc/netplan/"
 KEYFILES = "/etc/NetworkManager/system-connections/"
@@ -58,7 +58,7 @@ def parse_host_network(host: str, answer: Mapping[str, Any], server: str) -> Hos
     routes = parse_json(answer["routes"] or "[]")
     return HostNetwork(
         host=host,
-        files=dict(answer["files"]),
+        files=_parse_texts(answer["files"]),
         netplan=bool(answer["netplan"]),
         managed=dict(_parse_devices(answer["devices"])),
         used=(*_parse_routes(routes), *_parse_addresses(parse_json(answer["addresses"] or "[]"))),
@@ -68,9 +68,21 @@ def parse_host_network(host: str, answer: Mapping[str, Any], server: str) -> Hos
             if route.get("dst") == "default" and "dev" in route
         ),
         management=ip_address(server.partition("%")[0]) if server else None,
-        sysctls=dict(answer["sysctls"]),
+        sysctls=_parse_texts(answer["sysctls"]),
         pending=str(answer["pending"]),
-        saved=SavedNetwork(**answer["saved"]) if answer["saved"] else None,
+        saved=_parse_saved(answer["saved"]) if answer["saved"] else None,
+    )
+
+
+def _parse_texts(answer: Any) -> Mapping[str, str]:
+    return {name: convert_string(text) for name, text in convert_mapping(answer).items()}
+
+
+def _parse_saved(answer: Mapping[str, Any]) -> SavedNetwork:
+    files = convert_mapping(answer["files"]).items()
+    return SavedNetwork(
+        files={path: None if text is None else convert_string(text) for path, text in files},
+        rails=_parse_texts(answer["rails"]),
     )
 
 

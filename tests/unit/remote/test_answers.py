@@ -6,7 +6,6 @@ import contextlib
 import json
 import math
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -243,65 +242,6 @@ def test_a_state_or_guard_of_another_shape_is_none(text: str) -> None:
     }
     survey = parse_survey({**answer, "files": {"guard.json": text, "state.json": text}})
     assert (survey.guard, survey.state) == (None, None)
-
-
-IMAGE: dict[str, Any] = {
-    "name": "vllm:1",
-    "id": "sha256:x",
-    "key": "k",
-    "layers": ["a"],
-    "digests": [],
-    "size": 5,
-    "environment": ["PATH=/bin"],
-    "architecture": "arm64",
-    "program": [],
-    "probe": None,
-}
-DAEMON = {"info": {"ServerVersion": "28.1"}, "free": 10, "hook": True, "cdi": False}
-SURVEY: dict[str, Any] = {
-    "home": "/h",
-    "folder": "/f",
-    "files": {},
-    "record": {"hash": "h", "roles": {}},
-    "processes": [{"pid": 7, "began": 1, "command": "x"}],
-    "engine": None,
-    "daemon": DAEMON,
-    "image": IMAGE,
-}
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"record": {"hash": 1, "roles": {}}},
-        {"engine": [1]},
-        {"processes": [{"pid": "7", "began": 1}]},
-        {"user": 1},
-        {"cache_filesystem": None},
-        {"containers": [1]},
-        {"daemon": DAEMON | {"free": "x"}},
-        {"daemon": DAEMON | {"hook": "no"}},
-        {"daemon": DAEMON | {"info": {"ServerVersion": 28}}},
-        {"image": IMAGE | {"size": "x"}},
-        {"image": IMAGE | {"key": None}},
-        {"image": IMAGE | {"environment": [1]}},
-    ],
-)
-def test_a_survey_holds_texts_and_counts(change: dict[str, Any]) -> None:
-    survey = parse_survey(SURVEY, cli="docker")
-    assert survey.image is not None
-    assert (survey.image.size, survey.hash) == (5, "h")
-    with pytest.raises(CommandError, match="has an unknown shape"):
-        parse_answer(partial(parse_survey, cli="docker"), SURVEY | change, "spark-07", "x")
-
-
-@pytest.mark.parametrize(
-    "probe", [{"x": 1}, {"packages": 1}, [1], "x", {"packages": {}, "programs": [[]]}]
-)
-def test_a_damaged_record_of_an_inspection_is_read_as_none(probe: Any) -> None:
-    survey = parse_survey(SURVEY | {"image": IMAGE | {"probe": probe}}, cli="docker")
-    assert survey.image is not None
-    assert survey.image.probe is None
 
 
 NINES = "9" * 400

@@ -17,10 +17,13 @@ from sparkfleet.launch.host.deployment_record import (
     parse_run_progress,
 )
 from sparkfleet.launch.host.memory_guard import Guard, parse_guard
+from sparkfleet.launch.host.vitals import parse_sample
 from sparkfleet.model import EMPTY
 from sparkfleet.report.visible import COLOUR
+from sparkfleet.values import convert_list, convert_number
 from sparkfleet.vllm.metrics import Sample
 
+LATEST = 1e11  # seconds since 1970: the year 5138
 SUSPENDED = ("T", "t")  # states of /proc/PID/stat: by a signal, by a debugger
 
 
@@ -240,12 +243,10 @@ def _parse_endpoint(answer: Mapping[str, Any]) -> EndpointLook:
         error=str(answer["error"]),
         limit=float(answer["limit"]),
         stall=float(answer["stall"]),
-        samples=tuple(
-            {str(name): float(value) for name, value in sample.items()}
-            for sample in answer["samples"]
-        ),
+        samples=tuple(map(parse_sample, convert_list(answer["samples"]))),
     )
 
 
 def _parse_number(value: Any) -> float | None:
-    return None if value is None else float(value)
+    """Return an age or a time in seconds; raises InvalidValueError for one of another age."""
+    return None if value is None else convert_number(value, minimum=-LATEST, maximum=LATEST)

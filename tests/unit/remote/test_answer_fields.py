@@ -1,0 +1,141 @@
+"""Fields of another type in the answers that describe a host: each is refused where it is read."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import Any
+
+import pytest
+
+from sparkfleet.errors import CommandError
+from sparkfleet.launch.endpoint.health.observation import parse_host_look
+from sparkfleet.launch.host.survey import parse_survey
+from sparkfleet.links.addressing.host_network import parse_host_network
+from sparkfleet.remote.answers import parse_answer
+
+IMAGE: dict[str, Any] = {
+    "name": "vllm:1",
+    "id": "sha256:x",
+    "key": "k",
+    "layers": ["a"],
+    "digests": [],
+    "size": 5,
+    "environment": ["PATH=/bin"],
+    "architecture": "arm64",
+    "program": [],
+    "probe": None,
+}
+DAEMON = {"info": {"ServerVersion": "28.1"}, "free": 10, "hook": True, "cdi": False}
+SURVEY: dict[str, Any] = {
+    "home": "/h",
+    "folder": "/f",
+    "files": {},
+    "record": {"hash": "h", "roles": {}},
+    "processes": [{"pid": 7, "began": 1, "command": "x"}],
+    "engine": None,
+    "daemon": DAEMON,
+    "image": IMAGE,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"record": {"hash": 1, "roles": {}}},
+        {"engine": [1]},
+        {"processes": [{"pid": "7", "began": 1}]},
+        {"user": 1},
+        {"cache_filesystem": None},
+        {"containers": [1]},
+        {"daemon": DAEMON | {"free": "x"}},
+        {"daemon": DAEMON | {"hook": "no"}},
+        {"daemon": DAEMON | {"info": {"ServerVersion": 28}}},
+        {"image": IMAGE | {"size": "x"}},
+        {"image": IMAGE | {"key": None}},
+        {"image": IMAGE | {"environment": [1]}},
+    ],
+)
+def test_a_survey_holds_texts_and_counts(change: dict[str, Any]) -> None:
+    survey = parse_survey(SURVEY, cli="docker")
+    assert survey.image is not None
+    assert (survey.image.size, survey.hash) == (5, "h")
+    with pytest.raises(CommandError, match="has an unknown shape"):
+        parse_answer(partial(parse_survey, cli="docker"), SURVEY | change, "spark-07", "x")
+
+
+@pytest.mark.parametrize(
+    "probe", [{"x": 1}, {"packages": 1}, [1], "x", {"packages": {}, "programs": [[]]}]
+)
+def test_a_damaged_record_of_an_inspection_is_read_as_none(probe: Any) -> None:
+    survey = parse_survey(SURVEY | {"image": IMAGE | {"probe": probe}}, cli="docker")
+    assert survey.image is not None
+    assert survey.image.probe is None
+
+
+LOOK: dict[str, Any] = {
+    "folder": "/f",
+    "record": {"hash": "h", "about": {"hosts": ["spark-07"]}},
+    "apps": None,
+    "apps_error": "",
+    "endpoint": {"status": 200, "error": "", "limit": 5.0, "stall": 20.0, "samples": []},
+    "rebooted": False,
+    "last_boot": None,
+    "roles": {},
+    "processes": [],
+    "containers": {},
+    "gpu_state": "",
+    "gpu_reasons": "",
+    "rails": {},
+    "compilers": [],
+    "logs": {},
+    "guard": None,
+    "state": None,
+    "busy": False,
+}
+
+
+@pytest.mark.parametrize("seconds", [math.nan, math.inf, 1e300, "x"])
+def test_a_look_holds_times_that_are_times(seconds: Any) -> None:
+    assert parse_host_look(LOOK).hash == "h"
+    log = LOOK | {"logs": {"serve": {"lines": [], "at": seconds}}}
+    role = LOOK | {"roles": {"serve": {"pid": 7, "age": seconds}}}
+    for answer in (log, role):
+        with pytest.raises(CommandError, match="has an unknown shape"):
+            parse_answer(parse_host_look, answer, "spark-07", "x")
+
+
+def test_counters_that_are_not_finite_are_left_out() -> None:
+    sample = {"at": 1.0, "vllm:num_requests_running": math.nan}
+    look = parse_host_look(LOOK | {"endpoint": LOOK["endpoint"] | {"samples": [sample]}})
+    assert look.endpoint is not None
+    assert look.endpoint.samples == ({"at": 1.0},)
+
+
+NETWORK: dict[str, Any] = {
+    "files": {},
+    "netplan": True,
+    "devices": "",
+    "routes": "[]",
+    "addresses": "[]",
+    "sysctls": {},
+    "pending": "",
+    "saved": None,
+}
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"files": {"/etc/netplan/a.yaml": None}},
+        {"sysctls": {"a": 1}},
+        {"saved": {"files": {"a": 1}, "rails": {}}},
+        {"saved": {"files": {"a": None}, "rails": {"a": 1}}},
+    ],
+)
+def test_a_network_holds_texts(change: dict[str, Any]) -> None:
+    assert parse_host_network("spark-07", NETWORK, "").files == {}
+    with pytest.raises(CommandError, match="has an unknown shape"):
+        parse_answer(
+            lambda said: parse_host_network("spark-07", said, ""), NETWORK | change, "spark-07", "x"
+        )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from sparkfleet.errors import InvalidValueError
 from sparkfleet.model import EMPTY
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.remote.connection import Connection
-from sparkfleet.safe_paths import check_relative_path
 from sparkfleet.values import (
     convert_choice,
     convert_count,
@@ -120,9 +120,10 @@ def inspect_weights(
     reports `hashed`.
     """
     settings = Settings(host=connection.host)
+    locations = layout.list_file_locations(manifest)
     request = {
         "root": root,
-        "files": [location.item() for location in layout.list_file_locations(manifest)],
+        "files": [location.item() for location in locations],
         "caches": settings.value("weights_caches") if settings.brings_weights else [],
         "full": full,
         "ledger": layout.locate_ledger(settings, root),
@@ -132,25 +133,32 @@ def inspect_weights(
         storage = connection.query(
             "weights/storage", _storage_request(manifest, root), _parse_storage
         )
+        paths = {location.path for location in locations}
         return hashing.query(
-            partial(_parse_inspection, connection.host.name, storage),
+            partial(_parse_inspection, connection.host.name, storage, paths=paths),
             lambda progress: on_hashed(progress.get("hashed", 0)),
         )
 
 
-def _parse_inspection(host: str, storage: Storage, files: Mapping[str, Any]) -> Inspection:
+def _parse_inspection(
+    host: str, storage: Storage, files: Mapping[str, Any], *, paths: Collection[str]
+) -> Inspection:
+    findings = (_parse_finding(finding, paths) for finding in convert_list(files["files"]))
     return Inspection(
         host=host,
         storage=storage,
-        findings=tuple(map(_parse_finding, convert_list(files["files"]))),
+        findings=tuple(findings),
         hashed=convert_count(files["hashed"]),
     )
 
 
-def _parse_finding(finding: Mapping[str, Any]) -> IncompleteFile:
+def _parse_finding(finding: Mapping[str, Any], paths: Collection[str]) -> IncompleteFile:
     have = finding.get("have")
+    path = convert_string(finding["path"])
+    if path not in paths:
+        raise InvalidValueError("a file of the model", path)
     return IncompleteFile(
-        path=check_relative_path("file of a model", finding["path"]),
+        path=path,
         state=convert_choice(finding["state"], STATES),
         seen=convert_string(finding["seen"]),
         have=None if have is None else convert_string(have),

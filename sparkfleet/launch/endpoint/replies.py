@@ -11,7 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sparkfleet.remote.answers import SHAPE_ERRORS
-from sparkfleet.values import convert_count, convert_string, parse_json
+from sparkfleet.values import (
+    convert_count,
+    convert_integer,
+    convert_number,
+    convert_string,
+    parse_json,
+)
 
 DONE = "[DONE]"  # the last event of a stream
 OK = 200
@@ -71,11 +77,12 @@ def parse_reply(reply: Mapping[str, Any]) -> Reply:
 
     One that is not a chat completion is a reply with status 0, whose error says so.
     """
-    times = {"seconds": reply["seconds"], "began": reply["began"]}
-    if reply["status"] != OK:
-        return Reply(
-            status=reply["status"], error=_extract_error_message(reply["content"]), **times
-        )
+    times: dict[str, Any] = {
+        name: convert_number(reply[name], strict=True) for name in ("seconds", "began")
+    }
+    status = convert_integer(reply["status"], strict=True)
+    if status != OK:
+        return Reply(status=status, error=_extract_error_message(reply["content"]), **times)
     try:
         fields = (
             _parse_stream(reply["events"])
@@ -133,7 +140,10 @@ def _extract_error_message(content: Any) -> str:
 
 def _parse_stream(events: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """Return the fields of a streamed reply."""
-    datas = [(event["at"], event["data"]) for event in events]
+    datas = [
+        (convert_number(event["at"], strict=True), convert_string(event["data"]))
+        for event in events
+    ]
     parts = [(at, _load_event(data)) for at, data in datas if data != DONE]
     timed = [(at, part["choices"][0]) for at, part in parts if part.get("choices")]
     deltas = [choice.get("delta") or {} for _, choice in timed]

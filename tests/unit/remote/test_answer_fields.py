@@ -10,9 +10,13 @@ import pytest
 
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.endpoint.health.observation import parse_host_look
+from sparkfleet.launch.endpoint.replies import parse_reply
 from sparkfleet.launch.host.survey import parse_survey
 from sparkfleet.links.addressing.host_network import parse_host_network
 from sparkfleet.remote.answers import parse_answer
+from sparkfleet.weights.inspection import _parse_inspection
+
+STORAGE: Any = None
 
 IMAGE: dict[str, Any] = {
     "name": "vllm:1",
@@ -139,3 +143,27 @@ def test_a_network_holds_texts(change: dict[str, Any]) -> None:
         parse_answer(
             lambda said: parse_host_network("spark-07", said, ""), NETWORK | change, "spark-07", "x"
         )
+
+
+@pytest.mark.parametrize("change", [{"began": None}, {"seconds": "x"}, {"status": [200]}])
+def test_a_reply_holds_times_and_a_status(change: dict[str, Any]) -> None:
+    reply = {"status": 200, "content": {}, "events": [], "began": 1.0, "seconds": 2.0}
+    assert parse_reply(reply).seconds == 2.0
+    with pytest.raises(CommandError, match="has an unknown shape"):
+        parse_answer(parse_reply, reply | change, "spark-07", "x")
+
+
+@pytest.mark.parametrize("at", [10**400, "x", None])
+def test_an_event_at_no_time_is_not_part_of_an_answer(at: Any) -> None:
+    events = [{"at": at, "data": "[DONE]"}]
+    reply = parse_reply({"status": 200, "events": events, "began": 1.0, "seconds": 2.0})
+    assert (reply.status, reply.error[:18]) == (0, "no chat completion")
+
+
+def test_a_finding_is_about_a_file_of_the_model() -> None:
+    finding = {"path": "config.json", "state": "missing", "seen": "nothing"}
+    parser = partial(_parse_inspection, "spark-07", STORAGE, paths={"config.json"})
+    answer = {"files": [finding], "hashed": 0}
+    assert parser(answer).findings[0].path == "config.json"
+    with pytest.raises(CommandError, match="expected a file of the model"):
+        parse_answer(parser, {"files": [finding | {"path": "x"}], "hashed": 0}, "spark-07", "x")

@@ -137,7 +137,7 @@ def test_an_answer_of_another_shape_names_its_host(asked: str, answer: Any) -> N
 PARSERS: dict[str, Callable[[Any], Any]] = {
     "report of a start": lambda answer: parse_report(json.dumps(answer).encode()),
     "storage": _parse_storage,
-    "files of a model": lambda answer: _parse_inspection("spark-07", STORAGE, answer),
+    "files of a model": lambda answer: _parse_inspection("spark-07", STORAGE, answer, paths=()),
     "received files": lambda answer: _parse_result("spark-07", answer),
 }
 STORAGE: Any = None

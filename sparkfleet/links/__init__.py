@@ -1,4 +1,4 @@
-"""The links gate: which rails carry a cluster, each rank's environment, and whether it holds."""
+"""The fabric: the rails that carry a cluster, each rank's environment, and the links gate."""
 
 from sparkfleet.links.bandwidth.measurement import measure_rates
 from sparkfleet.links.bandwidth.rates import Samples

@@ -44,7 +44,7 @@ def find_ring_order(fabric: Fabric) -> tuple[str, ...]:
 def add_control_network(
     fabric: Fabric, facts: Mapping[str, HostFacts], hosts: Sequence[Host]
 ) -> Fabric:
-    """Return `fabric` with the one wired network outside it that all hosts are in, if there is."""
+    """Return `fabric` with the only wired network outside it that all hosts are in, if one is."""
     offers = {host.name: _list_control_rails(fabric, facts[host.name], host) for host in hosts}
     joined = find_control_networks(fabric, facts, hosts)
     if len(joined) != 1:

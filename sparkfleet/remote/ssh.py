@@ -1,4 +1,4 @@
-"""A host that commands can be sent to; with host_keys.py the only user of Fabric and Paramiko.
+"""Connections by SSH; only this module, host_keys.py and identities.py use Fabric and Paramiko.
 
 What Fabric and Paramiko do not do by themselves, and this module does: check host keys on the host
 and on every jump host, switch Nagle's algorithm off (50 ms -> 16 ms a command), bound every wait,
@@ -212,7 +212,7 @@ def fetch_host_key(target: Target) -> OfferedKey:
         return read_offered_key(_dial(target.options, connection), target)
     except UnreachableError:
         raise
-    except Exception as error:  # as in _open_hop
+    except Exception as error:  # as in _open_hop_once
         raise _translate_error(target, error) from error
     finally:
         _close_hops(connection)

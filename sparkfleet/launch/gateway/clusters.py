@@ -42,7 +42,7 @@ class SeenCluster:
 
     @property
     def started(self) -> bool:
-        """Whether it was started and not stopped; also where a host that is away would know."""
+        """Whether it was started and not stopped; assumed where a host was not reached."""
         return self.look.head is not None or bool(self.look.errors)
 
     @property

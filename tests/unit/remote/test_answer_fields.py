@@ -2,19 +2,37 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import math
+from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import Any
 
 import pytest
 
 from sparkfleet.errors import CommandError
+from sparkfleet.facts import HostFacts
+from sparkfleet.launch.deployment.drift import find_drift
+from sparkfleet.launch.endpoint.correctness import check_answer, check_stream, check_tool_call
+from sparkfleet.launch.endpoint.health import HealthLook, judge_health
 from sparkfleet.launch.endpoint.health.observation import parse_host_look
+from sparkfleet.launch.endpoint.health.ranks import format_since
 from sparkfleet.launch.endpoint.replies import parse_reply
+from sparkfleet.launch.endpoint.throughput import compute_throughput
+from sparkfleet.launch.host.deployment_record import DeploymentRecord
+from sparkfleet.launch.host.installed_vllm import summarize_probe
 from sparkfleet.launch.host.survey import parse_survey
+from sparkfleet.launch.images.checks import check_image_contents
+from sparkfleet.launch.images.plan import DistributePlan, check_image_space, plan_distribution
+from sparkfleet.launch.preflight.available_memory import compute_available_memory
+from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.links.addressing.host_network import parse_host_network
-from sparkfleet.remote.answers import parse_answer
+from sparkfleet.recipes.metadata import SmokePrompt
+from sparkfleet.remote.answers import SHAPE_ERRORS, parse_answer
 from sparkfleet.weights.inspection import _parse_inspection
+from tests.engines import settings
+from tests.gb10 import pair
 
 STORAGE: Any = None
 
@@ -167,3 +185,139 @@ def test_a_finding_is_about_a_file_of_the_model() -> None:
     assert parser(answer).findings[0].path == "config.json"
     with pytest.raises(CommandError, match="expected a file of the model"):
         parse_answer(parser, {"files": [finding | {"path": "x"}], "hashed": 0}, "spark-07", "x")
+
+
+ODD_VALUES: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    10**400,
+    1.5,
+    1e300,
+    math.nan,
+    "x",
+    "",
+    [],
+    [1],
+    {},
+    {"a": 1},
+)
+PROBE = {
+    "packages": {"vllm": "0.32.0"},
+    "programs": ["vllm", "bash", "nvidia-smi"],
+    "nodes": True,
+    "options": ["port"],
+    "types": {"port": "int"},
+    "values": {"load-format": ["auto"]},
+    "variables": ["VLLM_PORT"],
+    "nccl_conf": "A=1\n",
+    "gpus": "GPU 0: NVIDIA GB10 (UUID: x)\n",
+}
+SAMPLE = {"at": 0.0, "vllm:num_requests_running": 1.0, "vllm:generation_tokens_total": 5.0}
+EVENT = {"at": 0.5, "data": '{"choices": [{"delta": {"content": "x"}}]}'}
+
+
+@functools.cache
+def _read_facts() -> HostFacts:
+    return pair()[0].facts()
+
+
+def _use_survey(answer: Any) -> Callable[[], object]:
+    survey = parse_survey(answer, cli="docker")
+    facts = _read_facts()
+    configured = settings()
+
+    def use() -> None:
+        check_hosts({"a": facts}, {"a": survey}, {"a": configured}, nodes=1)
+        compute_available_memory(facts, survey, configured)
+        find_drift(survey, {"nccl.env": "export A=1\n"}, DeploymentRecord(), "h2")
+        plan_distribution({"a": survey}, {"a": configured})
+        list(check_image_space({"a": survey}, {"a": DistributePlan(source="a")}))
+        if survey.image is not None:
+            list(check_image_contents(survey.image, configured, (), nodes=1))
+        summarize_probe(survey.probe)
+
+    return use
+
+
+def _use_look(answer: Any) -> Callable[[], object]:
+    look = parse_host_look(answer)
+
+    def use() -> None:
+        health = judge_health(HealthLook(hosts={"spark-07": look}))
+        str((health, *map(format_since, health.ranks)))
+
+    return use
+
+
+def _use_reply(answer: Any) -> Callable[[], object]:
+    reply = parse_reply(answer)
+    question = SmokePrompt(ask="a", expect="b")
+    return lambda: (
+        check_answer(question, reply),
+        check_stream(question, reply),
+        check_tool_call(reply, "p"),
+        compute_throughput([reply, reply]),
+    )
+
+
+USES: dict[str, tuple[Any, Callable[[Any], Callable[[], object]]]] = {
+    "survey": (
+        SURVEY
+        | {
+            "files": {"nccl.env": "export A=2\n"},
+            "user": "1:1",
+            "containers": [{"id": "x", "name": "n", "role": "serve", "state": "running"}],
+            "image": IMAGE | {"probe": PROBE},
+        },
+        _use_survey,
+    ),
+    "look": (
+        LOOK
+        | {
+            "endpoint": LOOK["endpoint"] | {"samples": [SAMPLE, SAMPLE | {"at": 30.0}]},
+            "roles": {"serve": {"pid": 7, "age": None}},
+            "processes": [{"pid": 7, "state": "S", "title": "VLLM::EngineCore"}],
+            "logs": {"serve": {"lines": ["Running: 3 reqs"], "at": 1.0}},
+        },
+        _use_look,
+    ),
+    "reply": (
+        {"status": 200, "content": None, "events": [EVENT], "began": 1.0, "seconds": 2.0},
+        _use_reply,
+    ),
+}
+
+
+def _list_places(value: Any, place: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the keys that lead to each value in an answer."""
+    if place:
+        yield place
+    items: Iterable[tuple[Any, Any]] = ()
+    if isinstance(value, dict | list):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield from _list_places(item, (*place, key))
+
+
+def _put(answer: Any, place: tuple[Any, ...], odd: Any) -> Any:
+    changed = copy.deepcopy(answer)
+    *way, last = place
+    inside = changed
+    for key in way:
+        inside = inside[key]
+    inside[last] = odd
+    return changed
+
+
+@pytest.mark.parametrize("name", USES)
+def test_each_odd_field_is_refused_where_it_is_read_or_can_be_used(name: str) -> None:
+    answer, read = USES[name]
+    read(answer)()
+    for place in _list_places(answer):
+        for odd in ODD_VALUES:
+            try:
+                use = read(_put(answer, place, odd))
+            except SHAPE_ERRORS:
+                continue
+            use()

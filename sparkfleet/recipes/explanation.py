@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 from sparkfleet.errors import Where
@@ -12,6 +12,7 @@ from sparkfleet.model import Host, Value
 from sparkfleet.recipes.glossary import ENVIRONMENT, OPTIONS
 from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.recipe import Recipe
+from sparkfleet.recipes.settings import drop_replaced_args
 from sparkfleet.templating import holds_template
 from sparkfleet.variables import VARIABLES, Kind
 from sparkfleet.variables.secret import NAMES, VEIL, is_file
@@ -67,6 +68,7 @@ def list_settings(recipe: Recipe, host: Host | None = None) -> tuple[Setting, ..
     written, templates too.
     """
     inventory_vars: Mapping[str, Value] = {} if host is None else host.vars
+    recipe = replace(recipe, vars=drop_replaced_args(recipe.vars, inventory_vars))
     names = [
         name
         for name in VARIABLES

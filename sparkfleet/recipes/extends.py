@@ -1,19 +1,20 @@
 """Recipes that extend others: the chain of files, laid over each other with every place kept.
 
 Mappings (`MERGED`) are laid over key by key, and null takes a key away; everything else replaces
-what was there. An option of vLLM is one key, however each file spells it.
+what was there. An option of vLLM is one key, however each file spells it, also as words of
+`vllm_raw_args`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sparkfleet.errors import RecipeError, Where
 from sparkfleet.recipes.foreign.conversion import convert_recipe, resolve_own_mods
-from sparkfleet.recipes.layers import match_keys
+from sparkfleet.recipes.layers import OF_OPTIONS, list_replaced_options, match_keys
 from sparkfleet.recipes.shelves.record import find_shelf, find_shelf_recipe
 from sparkfleet.recipes.yaml_file import read_recipe_file
 from sparkfleet.resources import (
@@ -25,7 +26,7 @@ from sparkfleet.resources import (
 )
 from sparkfleet.spelling import suggest_similar
 from sparkfleet.unreadable_files import explain_unreadable_file
-from sparkfleet.yaml.nodes import Entry, Map, Node
+from sparkfleet.yaml.nodes import Entry, List, Map, Node
 
 FOLDER = "playbooks/recipes"
 SUFFIXES = (".yml", ".yaml")
@@ -105,7 +106,7 @@ def read_recipe_tree(path: Path) -> Map:
 def merge_chain(trees: Sequence[Map]) -> Map:
     """Return the trees of a chain as one; a null that takes nothing away stays in its mapping."""
     nearest, *bases = trees
-    below = _drop_stale_reasons(merge_chain(bases), nearest).entries if bases else {}
+    below = _drop_stale_entries(merge_chain(bases), nearest).entries if bases else {}
     laid = {
         name: (key, _merge_node(name, node, below[name][1]) if name in below else node)
         for name, (key, node) in nearest.entries.items()
@@ -126,6 +127,26 @@ def _merge_node(name: str, nearer: Node, base: Node) -> Node:
     return replace(nearer, entries={key: entries[key] for key in entries if key not in removed})
 
 
+def _drop_stale_entries(below: Map, nearer: Map) -> Map:
+    """Return `below` without options that words of `nearer` replace, and without stale reasons."""
+    words = nearer.get("vllm_raw_args")
+    raw_args = words.data if isinstance(words, List) else ()
+    for name in OF_OPTIONS:
+        if isinstance(options := below.get(name), Map):
+            below = _drop_entries(below, name, list_replaced_options(options.data, raw_args))
+    return _drop_stale_reasons(below, nearer)
+
+
+def _drop_entries(tree: Map, name: str, keys: Collection[Any]) -> Map:
+    """Return a recipe without some entries of its mapping `name`."""
+    mapping = tree.get(name)
+    if not isinstance(mapping, Map):
+        return tree
+    left = {key: entry for key, entry in mapping.entries.items() if key not in keys}
+    entry = (tree.key(name), replace(mapping, entries=left))
+    return replace(tree, entries={**tree.entries, name: entry})
+
+
 def _drop_stale_reasons(below: Map, nearer: Map) -> Map:
     """Return `below` without reasons for what `nearer` takes away."""
     reasons = below.get("why")
@@ -137,9 +158,7 @@ def _drop_stale_reasons(below: Map, nearer: Map) -> Map:
         if isinstance(node := nearer.get(name), Map)
         for key in match_keys(name, reasons.data, _select_nulls(node))
     }
-    left = {key: entry for key, entry in reasons.entries.items() if key not in gone}
-    why = (below.key("why"), replace(reasons, entries=left))
-    return replace(below, entries={**below.entries, "why": why})
+    return _drop_entries(below, "why", gone)
 
 
 def _select_nulls(node: Map) -> dict[Any, None]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparkfleet.vllm.options import identify_option, list_covered_options
+from sparkfleet.vllm.options import identify_option, list_covered_options, read_command_line
 
 OF_OPTIONS = ("vllm_args", "why")  # mappings whose keys name options, in any spelling
 
@@ -31,3 +31,13 @@ def match_keys(name: str, below: Mapping[Any, Any], above: Mapping[Any, Any]) ->
         elif found is not None:
             matches[key] = keys[found]
     return matches
+
+
+def list_replaced_options(below: Mapping[Any, Any], raw_args: Sequence[Any]) -> frozenset[Any]:
+    """Return the keys of `below`, which name options, that words of a layer above replace.
+
+    So `vllm_raw_args` of an inventory win over an option of the recipe, as its `vllm_args` do.
+    """
+    options = read_command_line([str(word) for word in raw_args])
+    above = {option.flag: option.value for option in options}
+    return frozenset(match_keys("vllm_args", below, above))

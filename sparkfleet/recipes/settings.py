@@ -3,7 +3,8 @@
 From weak to strong: the table's default, the recipe, the inventory (itself by Ansible's rules,
 ``--set`` last). Mappings (`vllm_args`, `vllm_env`, `nccl_env`) of recipe and inventory are
 laid over each other key by key, options of vLLM in any spelling; a key set to null takes it away
-again. Everything else is replaced whole.
+again. Everything else is replaced whole. Words of `vllm_raw_args` also replace the options of
+`vllm_args` in a weaker layer.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, TypeVar
 from sparkfleet.errors import InventoryError, Where
 from sparkfleet.model import EMPTY, Host, Value
 from sparkfleet.quantities import parse_seconds, parse_size
-from sparkfleet.recipes.layers import match_keys
+from sparkfleet.recipes.layers import list_replaced_options, match_keys
 from sparkfleet.recipes.recipe import Recipe
 from sparkfleet.recipes.rendering import render_recipe_variables
 from sparkfleet.variables import VARIABLES, Kind
@@ -33,10 +34,27 @@ def overlay_recipe(host: Host, recipe: Recipe, *, as_written: bool = False) -> H
     Their templates are rendered, unless wanted `as_written`. Raises RecipeError where one fails.
     """
     variables = recipe.vars if as_written else render_recipe_variables(recipe.vars, host)
-    below = {
-        name: _merge_values(name, host.vars.get(name), value) for name, value in variables.items()
+    return replace(host, vars=_merge_layers(host.vars, variables))
+
+
+def _merge_layers(strong: Mapping[str, Value], weak: Mapping[str, Value]) -> dict[str, Value]:
+    """Return the variables of two layers, `strong` over `weak`."""
+    below = drop_replaced_args(weak, strong)
+    return {
+        name: _merge_values(name, strong.get(name), below.get(name))
+        for name in dict.fromkeys((*strong, *below))
     }
-    return replace(host, vars={**host.vars, **below})
+
+
+def drop_replaced_args(weak: Mapping[str, Value], strong: Mapping[str, Value]) -> dict[str, Value]:
+    """Return `weak` without options of `vllm_args` that `strong` has in its `vllm_raw_args`."""
+    args, raw_args = weak.get("vllm_args"), strong.get("vllm_raw_args")
+    if args is None or raw_args is None:
+        return dict(weak)
+    args_below = args.data or {}
+    replaced = list_replaced_options(args_below, raw_args.data or ())
+    left = {key: item for key, item in args_below.items() if key not in replaced}
+    return {**weak, "vllm_args": replace(args, data=left)}
 
 
 def _merge_values(name: str, strong: Value | None, weak: Value | None) -> Value:
@@ -71,12 +89,8 @@ class Settings:
 
     def with_variables(self, variables: Mapping[str, Value]) -> Settings:
         """Return these settings with `variables` laid over them."""
-        host_vars = self.host.vars
-        merged = {
-            name: _merge_values(name, value, host_vars.get(name))
-            for name, value in variables.items()
-        }
-        return replace(self, host=replace(self.host, vars={**host_vars, **merged}))
+        merged = _merge_layers(variables, self.host.vars)
+        return replace(self, host=replace(self.host, vars=merged))
 
     def value(self, name: str) -> Any:
         """Return the value that wins, or None where it is not set."""

@@ -8,6 +8,7 @@ import pytest
 
 from sparkfleet.errors import InventoryError, RecipeError, Where
 from sparkfleet.model import Host, Value
+from sparkfleet.recipes.explanation import list_settings
 from sparkfleet.recipes.recipe import Recipe, load_recipe
 from sparkfleet.recipes.settings import Settings, overlay_recipe
 from sparkfleet.resources import list_data_files
@@ -101,6 +102,18 @@ def test_an_option_of_the_inventory_replaces_the_recipes_in_another_spelling(
     assert str(option.where) == "inventory.yml:3:1"
     over = settings.with_variables({"vllm_args": Value(data={"--max-model-len": 8192})})
     assert over.vllm_options.by_name() == {"seed": 1, "max-model-len": 8192}
+
+
+def test_words_of_the_inventory_replace_an_option_of_the_recipe(tmp_path: Path) -> None:
+    text = "vllm_args: {max-model-len: 65536, seed: 1}\n"
+    settings = _settings(tmp_path, text, vllm_raw_args=["--max_model_len", "4096"])
+    assert settings.mapping("vllm_args") == {"seed": 1}
+    assert settings.vllm_options.by_name() == {"seed": 1, "max-model-len": "4096"}
+    shown = list_settings(_recipe(tmp_path, text), settings.host)
+    assert [one.key for one in shown if one.variable == "vllm_args"] == ["seed"]
+    raw_args = Value(data=["--seed=2"])
+    over = _settings(tmp_path, text).with_variables({"vllm_raw_args": raw_args})
+    assert over.vllm_options.by_name() == {"max-model-len": 65536, "seed": "2"}
 
 
 def test_what_a_playbook_sets_is_laid_over_both(tmp_path: Path) -> None:

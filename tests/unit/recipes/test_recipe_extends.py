@@ -137,6 +137,12 @@ def test_options_are_merged_in_every_spelling_that_vllm_takes(
     assert recipe.vars["vllm_args"].data == {"seed": 1, **merged}
 
 
+def test_words_of_an_option_replace_that_of_the_base_and_its_reason(tmp_path: Path) -> None:
+    recipe = _variant(tmp_path, "vllm_raw_args: [--moe_backend=triton, --seed=1]\n")
+    assert recipe.vars["vllm_args"].data == {"max-model-len": 65536, "dtype": "auto"}
+    assert recipe.why == {"A": "needed", "vllm_port": "another one"}
+
+
 def test_a_reason_belongs_to_its_option_in_every_spelling(tmp_path: Path) -> None:
     recipe = _variant(tmp_path, "vllm_args: {moe_backend: triton}\n")
     (moe,) = [one for one in list_settings(recipe) if one.key == "moe_backend"]

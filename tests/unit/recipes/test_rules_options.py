@@ -161,6 +161,7 @@ def test_similar_options_are_left_to_the_recipe(recipes: Recipes) -> None:
         ({"vllm_args": {"grpc": True}}, "error"),
         ({"vllm_args": {"grpc": False, "uds": "None", "ssl_certfile": None}}, None),
         ({"vllm_args": {"root-path": "/v1"}}, None),
+        ({"vllm_args": {"ssl-ca-certs": "ca.pem"}}, None),  # alone it does not switch TLS on
     ],
     ids=str,
 )
@@ -183,6 +184,25 @@ def test_an_option_in_the_spelling_of_another_layer_is_not_given_twice(recipes: 
     assert "twice" not in recipes.found(recipe, vllm_args={"max_model_len": 2})
     own = {"max_model_len": 2, "max-model-len": 3}
     assert recipes.found(recipe, vllm_args=own)["twice"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (["--max_model_len", "2"], None),
+        (["--max-model-len=2", "-q", "fp8"], None),
+        (["--no-enable-prefix-caching"], None),
+        (["--max-model-len.x", "2"], "error"),  # a key of it, and not the option itself
+    ],
+    ids=str,
+)
+def test_words_of_another_layer_are_not_given_twice(
+    recipes: Recipes, words: list[str], found: str | None
+) -> None:
+    recipe = _args(max_model_len=1, quantization="int8", enable_prefix_caching=True)
+    judged = recipes.found(recipe, vllm_raw_args=words, among=("twice", "one_object"))
+    assert set(judged.values()) == ({found} if found else set())
+    assert recipes.found({**recipe, "vllm_raw_args": ["--max-model-len", "2"]})["twice"] == "error"
 
 
 @pytest.mark.parametrize(

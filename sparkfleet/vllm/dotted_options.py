@@ -47,6 +47,18 @@ def merge_dotted_values(
     return merged
 
 
+def remove_dotted_keys(base: Mapping[str, Any], paths: Iterable[Sequence[str]]) -> dict[str, Any]:
+    """Return `base` without what is under some dotted keys."""
+    left = copy.deepcopy(dict(base))
+    for *parents, key in paths:
+        target: Any = left
+        for name in parents:
+            target = target.get(name) if isinstance(target, dict) else None
+        if isinstance(target, dict):
+            target.pop(key, None)
+    return left
+
+
 def _update(target: dict[str, Any], items: Mapping[str, Any]) -> None:
     """Lay `items` over an object: objects are merged, lists added to, all others replaced."""
     for key, item in items.items():

@@ -16,11 +16,8 @@ from typing import Any
 
 from sparkfleet.errors import Where
 from sparkfleet.values import parse_json
-from sparkfleet.vllm.dotted_options import merge_dotted_values
-from sparkfleet.vllm.numbers import (
-    convert_fraction,
-    is_auto_length,
-)
+from sparkfleet.vllm.dotted_options import merge_dotted_values, remove_dotted_keys
+from sparkfleet.vllm.numbers import convert_fraction, is_auto_length
 from sparkfleet.vllm.option_names import (
     ATTACHED,
     COMPILATION,
@@ -208,16 +205,18 @@ def read_command_line(words: Sequence[str]) -> VllmOptions:
 def lay_dotted_keys(args: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return `vllm_args` with each dotted key in its object, where that is given whole.
 
-    So an inventory sets one key of a recipe's object, which vLLM would drop for it.
+    So an inventory sets one key of a recipe's object, which vLLM would drop for it, or removes one
+    with null. An object without a key left is null itself.
     """
     read = [_build_option(written, value, NOWHERE) for written, value in args.items()]
     laid = dict(args)
     for whole in read:
         base = parse_json_object(whole.value)
         below = [option for option in read if option.name == whole.name and option.path]
-        keys = [(option.path, option.value) for option in below if option.value is not None]
-        if base and keys and not whole.path and list_repeated_items(base) is None:
-            laid[whole.written] = merge_dotted_values(keys, base=base)
+        if base and below and not whole.path and list_repeated_items(base) is None:
+            base = remove_dotted_keys(base, [each.path for each in below if each.value is None])
+            keys = [(option.path, option.value) for option in below if option.value is not None]
+            laid[whole.written] = merge_dotted_values(keys, base=base) or None
             gone = {option.written for option in below}
             laid = {key: value for key, value in laid.items() if key not in gone}
     return laid

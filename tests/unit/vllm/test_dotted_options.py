@@ -82,7 +82,10 @@ MTP = {"method": "mtp", "num_speculative_tokens": 2}
          {"method": "mtp", "num_speculative_tokens": 3}),
         ({"sc.method": "ngram", "speculative_config": json.dumps(MTP)},
          {"method": "ngram", "num_speculative_tokens": 2}),
-        ({"sc": MTP, "sc.method": None}, MTP),
+        ({"sc": MTP, "sc.method": None}, {"num_speculative_tokens": 2}),
+        ({"sc": MTP, "sc.method": None, "speculative-config.method": "ngram"},
+         {"method": "ngram", "num_speculative_tokens": 2}),
+        ({"sc": {"a": {"b": 1, "c": 2}}, "sc.a.b": None, "sc.d.e": None}, {"a": {"c": 2}}),
     ],
 )  # fmt: skip
 def test_a_dotted_key_is_laid_into_the_object_of_its_option(
@@ -92,6 +95,12 @@ def test_a_dotted_key_is_laid_into_the_object_of_its_option(
     option, text = format_vllm_args(args)
     assert (option, json.loads(text)) == ("--speculative-config", expected)
     assert MTP == {"method": "mtp", "num_speculative_tokens": 2}
+
+
+def test_an_object_whose_last_key_is_null_is_not_given() -> None:
+    args = {"cc": {"mode": 3}, "cc.mode": None}
+    assert read_vllm_options(args).find("compilation-config") is None
+    assert format_vllm_args(args) == ()
 
 
 def test_lists_below_are_added_to_and_not_changed() -> None:

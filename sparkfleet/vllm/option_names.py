@@ -25,6 +25,7 @@ SHORT_NAMES = {
     "dpp": "data-parallel-rpc-port",
     "dpr": "data-parallel-start-rank",
     "ep": "enable-expert-parallel",
+    "h": "help",
     "n": "nnodes",
     "pcp": "prefill-context-parallel-size",
     "pp": "pipeline-parallel-size",

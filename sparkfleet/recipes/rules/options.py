@@ -177,6 +177,17 @@ def _check_endpoint(context: RuleContext) -> Iterator[RuleFinding]:
             )
 
 
+def _check_help(context: RuleContext) -> Iterator[RuleFinding]:
+    if (option := context.enabled_option("help")) is not None:
+        yield RuleFinding(
+            subject=option.flag,
+            expected="it not to be set",
+            seen=option.written,
+            where=option.where,
+            fix=f"remove {option.written}",
+        )
+
+
 def _check_continuations(context: RuleContext) -> Iterator[RuleFinding]:
     for option in context.vllm_options:
         if isinstance(option.value, str) and BROKEN.search(option.value):
@@ -289,6 +300,12 @@ RULES = (
         why="sparkfleet would not find vLLM, or not all of its options",
         source="vLLM's entrypoints/launchers and utils/argparse_utils.py, 0.32.0",
         find=_check_endpoint,
+    ),
+    Rule(
+        id="help",
+        why="vLLM prints its help and exits, and nothing is served",
+        source="vLLM's utils/argparse_utils.py, 0.10 to 0.33",
+        find=_check_help,
     ),
     Rule(
         id="continuation",

@@ -7,7 +7,7 @@ from typing import Any
 
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
-from sparkfleet.recipes.rules.rule_context import RuleContext
+from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_value
 from sparkfleet.recipes.rules.typed import is_malformed
 from sparkfleet.vllm import releases
 from sparkfleet.vllm.option_types import load_option_types
@@ -21,6 +21,7 @@ EXTENDED = ("quantization", "load-format")  # vLLM takes names that an installed
 UNCHANGED = ("dtype", "mm-encoder-tp-mode", "runner")  # the same list in 0.10 to 0.32
 LISTED = ("attention-backend", "moe-backend", "kv-cache-dtype", *EXTENDED, *PLUGINS)
 UNDERLINED = ("moe-backend", "linear-backend", "sparse-indexer-topk-backend")  # "-" is "_"
+PROCESSOR_DEVICES = ("auto", "cpu")  # and, on a Spark, cuda
 LOWER = (*UNDERLINED, "load-format")  # vLLM takes these in any case
 
 
@@ -116,6 +117,25 @@ def _is_listed_for(name: str, version: str) -> bool:
     return releases.load_release_table("values").covers(version)
 
 
+def _check_processor_device(context: RuleContext) -> Iterator[RuleFinding]:
+    """Check the device that prepares images, whose list vLLM makes when it starts."""
+    option = context.option("mm-processor-device")
+    if option is None or option.value in PROCESSOR_DEVICES or is_malformed(str(option.value)):
+        return
+    is_gpu = option.value == "cuda"
+    if is_gpu and context.option("ec-transfer-config") is not None:
+        return  # an instance that only encodes may use the GPU
+    reason = ": cuda is for an instance without the language model" if is_gpu else ""
+    yield RuleFinding(
+        subject=option.flag,
+        expected=f"auto or cpu{reason}",
+        seen=format_option_value(option.value)[:80],
+        where=option.where,
+        fix=f"remove {option.name}, or write {option.name}: cpu",
+        severity=Severity.WARNING if is_gpu else Severity.ERROR,
+    )
+
+
 RULES = (
     Rule(
         id="value",
@@ -123,5 +143,11 @@ RULES = (
         source="vLLM's own lists, of the engine that is installed or by release; "
         "spark-arena/recipe-registry#23",
         find=_check_listed_values,
+    ),
+    Rule(
+        id="processor_device",
+        why="vLLM exits when it reads its options, or, with cuda, when it loads a model for images",
+        source="vLLM's engine/arg_utils.py and config/multimodal.py, 0.32.0",
+        find=_check_processor_device,
     ),
 )

@@ -171,6 +171,23 @@ def test_an_option_that_moves_the_endpoint_is_reported(
     assert recipes.found({"vllm_model": "a", **variables}).get("endpoint") == found
 
 
+@pytest.mark.parametrize(
+    ("variables", "found"),
+    [
+        ({"vllm_raw_args": ["--help"]}, {"help": "error"}),
+        ({"vllm_raw_args": ["-h"]}, {"help": "error"}),
+        ({"vllm_raw_args": ["--help=all"]}, {"help": "error"}),
+        ({"vllm_args": {"help": True}}, {"help": "error"}),
+        ({"vllm_args": {"help": None}}, {}),
+    ],
+    ids=str,
+)
+def test_an_option_that_only_prints_help_is_reported(
+    recipes: Recipes, variables: dict[str, Any], found: dict[str, str]
+) -> None:
+    assert recipes.found({"vllm_model": "a", **variables}) == found
+
+
 def test_an_option_in_two_spellings_is_reported_at_the_second(recipes: Recipes) -> None:
     text = "vllm_model: a\nvllm_args:\n  max-model-len: 1\n  max_model_len: 2\n"
     (one,) = recipes.judged(text)
@@ -305,6 +322,26 @@ def test_a_value_that_vllm_does_not_have_is_reported(
 ) -> None:
     found = recipes.found(_args(**{option: value}), known=ObservedFacts(vllm=version))
     assert found.get("value") == expected
+
+
+@pytest.mark.parametrize(
+    ("args", "expected"),
+    [
+        ({"mm-processor-device": "x"}, "error"),
+        ({"mm-processor-device": "cuda:0"}, "error"),
+        ({"mm-processor-device": "cuda"}, "warning"),
+        ({"mm-processor-device": "cuda", "ec-transfer-config": {"ec_role": "ec_producer"}}, None),
+        ({"mm_processor_device": "cpu"}, None),
+        ({"mm_processor_device": "auto"}, None),
+        ({"mm_processor_device": None}, None),
+    ],
+    ids=str,
+)
+def test_a_device_that_cannot_prepare_images_is_reported(
+    recipes: Recipes, args: dict[str, Any], expected: str | None
+) -> None:
+    recipe = {"vllm_model": "a", "vllm_args": args}
+    assert recipes.found(recipe).get("processor_device") == expected
 
 
 def test_a_value_is_compared_with_the_engine_that_was_looked_into(recipes: Recipes) -> None:

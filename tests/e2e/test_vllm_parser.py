@@ -85,6 +85,7 @@ RAW = [  # words of vllm_raw_args
     *(["--compilation-config", '{"a": 1}', "-cc", '{"b": 1}'],),
     *(["-cc.a", "-1"], ["--limit-mm-per-prompt.image", "2"], ["--limit-mm-per-prompt", "image=4"]),
     *(["--kv-cache-dtype=fp8", "--kv_cache_dtype", "auto"], ["--O3"], ["-h"]),
+    *(["--help=all"], ["--mm-processor-device", "x"], ["--mm-processor-device=cpu"]),
     *(["--enable-lora=1"], ["--cudagraph-capture-sizes", "1,2"], ["--spec-tokens", "3k"]),
     *(["--hf-overrides", "None"],),
     *(["--lora-modules=a=/a", "b=/b"], ["--max-num-batched-tokens", "-5"], ["--no-dtype"]),
@@ -134,7 +135,7 @@ GIVEN: list[tuple[dict[str, Any], list[str]]] = [({}, words) for words in RAW] +
 ]
 RULES = {  # of what vLLM's parser refuses
     *("count", "dash", "first_word", "flag", "json", "level_word", "negation", "number"),
-    *("numbers", "option", "word", "value"),
+    *("numbers", "option", "word", "value", "help", "processor_device"),
 }
 
 

@@ -201,9 +201,11 @@ def _check_page(data: Any) -> None:
     entries = convert_mapping(data)
     if not entries.keys() <= {"bind", "token_file"}:
         raise InvalidValueError("bind: ADDRESS:PORT, token_file: PATH, or both", data)
-    convert_text(entries.get("token_file", ""))
+    if "token_file" in entries:
+        convert_text(entries["token_file"])
     try:
-        parse_binding(convert_text(entries.get("bind", "")))
+        if "bind" in entries:
+            parse_binding(convert_text(entries["bind"]))
     except ValueError as error:
         raise InvalidValueError("bind: ADDRESS:PORT with an IP address", data) from error
 

@@ -52,8 +52,17 @@ GOOD: list[tuple[str, Any]] = [
     ("vllm_memory_reserve", "8 GiB"),
     ("weights_dir", "~/vllm"),
     ("cluster_rank_vars", [{"ray_cpus": 2}, {}]),
+    ("page", {"bind": "127.0.0.1:8090"}),
+    ("page", {"token_file": "~/page-token"}),
+    ("page", {}),
+    ("notify", {"command": ["mail", "ops"]}),
+    ("notify", {"webhook": {"from_file": "~/webhook"}}),
 ]
 BAD: list[tuple[str, Any, str]] = [
+    ("page", {"bind": "spark1:8090"}, "page: expected bind: ADDRESS:PORT with an IP address"),
+    ("page", {"port": 8090}, "page: expected bind: ADDRESS:PORT, token_file: PATH, or both"),
+    ("page", {"token_file": ""}, "page: expected text"),
+    ("notify", {"webhook": "https://x"}, "notify: expected webhook: {from_file: PATH}"),
     ("link_mtu", "9000", "link_mtu: expected an integer from 1280 to 9216 (got '9000')"),
     ("link_mtu", True, "link_mtu: expected an integer from 1280 to 9216 (got True)"),
     ("link_mtu", 9000.5, "link_mtu: expected an integer from 1280 to 9216 (got 9000.5)"),

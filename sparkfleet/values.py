@@ -6,6 +6,7 @@ The message is the end of a sentence that begins with the name of the option, va
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import math
 from collections.abc import Callable, Collection, Mapping
@@ -108,11 +109,15 @@ def convert_number(
     return number
 
 
-def convert_size(value: Any, *, minimum: float = 0) -> int:
+def convert_size(value: Any, *, minimum: float = 0, maximum: float | None = None) -> int:
     """Return bytes from a number of bytes or text such as ``10GiB``."""
     size = parse_size(value)
-    if size < minimum:
-        raise InvalidValueError(f"a size >= {format_exact_size(minimum)}", value)
+    if not _is_within(size, minimum, maximum):
+        least = format_exact_size(minimum)
+        bounds = f">= {least}"
+        if maximum is not None:
+            bounds = f"from {least} to {format_exact_size(maximum)}"
+        raise InvalidValueError(f"a size {bounds}", value)
     return size
 
 
@@ -154,6 +159,15 @@ def convert_text(value: Any) -> str:
     if isinstance(value, str) and value.strip():
         return value.strip()
     raise InvalidValueError("text", value)
+
+
+def convert_ipv4_address(value: Any, *, owner: str) -> str:
+    """Return an IPv4 address to listen on, of `owner`, such as "the head"."""
+    try:
+        return str(ipaddress.IPv4Address(convert_text(value)))
+    except ValueError as error:
+        form = f"an IPv4 address of {owner}, 0.0.0.0 or 127.0.0.1"
+        raise InvalidValueError(form, value) from error
 
 
 def convert_mapping(value: Any) -> Mapping[str, Any]:

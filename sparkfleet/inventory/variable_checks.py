@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import ipaddress
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
@@ -13,6 +14,7 @@ from sparkfleet.values import (
     convert_duration,
     convert_flag,
     convert_integer,
+    convert_ipv4_address,
     convert_mapping,
     convert_number,
     convert_size,
@@ -58,7 +60,7 @@ def _check_kind(row: Variable, data: Any) -> None:
         case Kind.NUMBER:
             convert_number(data, minimum=row.minimum, maximum=row.maximum, strict=True)
         case Kind.SIZE:
-            convert_size(data, minimum=row.minimum or 0)
+            convert_size(data, minimum=row.minimum or 0, maximum=row.maximum)
         case Kind.DURATION:
             convert_duration(data, minimum=row.minimum or 0.0)
         case _:
@@ -154,8 +156,6 @@ def _check_gid_index(data: Any) -> None:
 
 
 def _check_addresses(data: Any) -> None:
-    import ipaddress  # noqa: PLC0415 - few inventories give addresses
-
     for name, address in convert_mapping(data).items():
         try:
             ipaddress.ip_interface(convert_text(address))
@@ -164,16 +164,6 @@ def _check_addresses(data: Any) -> None:
             is_address = False
         if not is_address or not _is_interface(name):
             raise InvalidValueError(f"{name} with an address like 192.168.100.10/24", data)
-
-
-def _check_listening_address(data: Any) -> None:
-    import ipaddress  # noqa: PLC0415 - few inventories give addresses
-
-    try:
-        ipaddress.IPv4Address(convert_text(data))
-    except ValueError as error:
-        form = "an IPv4 address of the head, 0.0.0.0 or 127.0.0.1"
-        raise InvalidValueError(form, data) from error
 
 
 def _check_cables(data: Any) -> None:
@@ -240,6 +230,6 @@ SPECIAL: Mapping[str, Callable[[Any], object]] = {
     "notify": _check_notify,
     "page": _check_page,
     "vllm_env": _check_rank_environment,
-    "vllm_host": _check_listening_address,
+    "vllm_host": functools.partial(convert_ipv4_address, owner="the head"),
     "weights_dir": _check_host_folder,
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import ipaddress
+import functools
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +15,7 @@ from sparkfleet.spelling import did_you_mean
 from sparkfleet.values import (
     convert_duration,
     convert_integer,
+    convert_ipv4_address,
     convert_mapping,
     convert_size,
     convert_text,
@@ -61,15 +62,6 @@ class GatewaySettings:
     drain: float = 60.0
 
 
-def _convert_address(data: Any) -> str:
-    try:
-        return str(ipaddress.IPv4Address(convert_text(data)))
-    except ValueError as error:
-        raise InvalidValueError(
-            "an IPv4 address of its host, 0.0.0.0 or 127.0.0.1", data
-        ) from error
-
-
 def _convert_aliases(data: Any) -> Mapping[str, str]:
     aliases = convert_mapping(data)
     for alias, name in aliases.items():
@@ -78,21 +70,14 @@ def _convert_aliases(data: Any) -> Mapping[str, str]:
     return aliases
 
 
-def _convert_body(data: Any) -> int:
-    size = convert_size(data, minimum=LEAST_BODY)
-    if size > MOST_BODY:
-        raise InvalidValueError("a size from 64KiB to 128MiB", data)
-    return size
-
-
 CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
-    "bind": _convert_address,
-    "port": lambda data: convert_integer(data, minimum=1, maximum=65535, strict=True),
+    "bind": functools.partial(convert_ipv4_address, owner="its host"),
+    "port": functools.partial(convert_integer, minimum=1, maximum=65535, strict=True),
     "host": convert_text,
     "api_keys": convert_text,
     "aliases": _convert_aliases,
-    "max_body": _convert_body,
-    "timeout": lambda data: convert_duration(data, minimum=LEAST_TIMEOUT),
+    "max_body": functools.partial(convert_size, minimum=LEAST_BODY, maximum=MOST_BODY),
+    "timeout": functools.partial(convert_duration, minimum=LEAST_TIMEOUT),
     "drain": convert_duration,
 }
 

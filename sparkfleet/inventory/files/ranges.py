@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 import string
 from collections.abc import Iterator
@@ -43,8 +44,6 @@ def _split_port(pattern: str) -> tuple[str, int | None]:
 
 def is_address(text: str) -> bool:
     """Return whether `text` is an IPv4 or IPv6 address."""
-    import ipaddress  # noqa: PLC0415 - few names hold a colon
-
     try:
         ipaddress.ip_address(text)
     except ValueError:

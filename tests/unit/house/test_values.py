@@ -16,6 +16,7 @@ from sparkfleet.values import (
     convert_duration,
     convert_flag,
     convert_integer,
+    convert_ipv4_address,
     convert_mapping,
     convert_number,
     convert_size,
@@ -43,6 +44,7 @@ Convert = Callable[[], Any]
         (lambda: convert_text(" a "), "a"),
         (lambda: convert_string(" "), " "),
         (lambda: convert_mapping({"a": 1}), {"a": 1}),
+        (lambda: convert_ipv4_address("0.0.0.0", owner="the head"), "0.0.0.0"),  # noqa: S104 - text
     ],
 )
 def test_a_value_is_converted(convert: Convert, value: object) -> None:
@@ -77,6 +79,14 @@ def test_a_value_is_converted(convert: Convert, value: object) -> None:
         (lambda: convert_string([]), "expected text (got [])"),
         (lambda: convert_mapping({1: 2}), "expected a mapping of names to values (got {1: 2})"),
         (lambda: convert_size("1k", minimum=3 << 29), "expected a size >= 1536MiB (got '1k')"),
+        (
+            lambda: convert_size("1GiB", minimum=1024, maximum=2048),
+            "expected a size from 1KiB to 2KiB (got '1GiB')",
+        ),
+        (
+            lambda: convert_ipv4_address("::1", owner="the head"),
+            "expected an IPv4 address of the head, 0.0.0.0 or 127.0.0.1 (got '::1')",
+        ),
     ],
 )  # fmt: skip
 def test_another_value_is_refused_with_what_is_expected(convert: Convert, message: str) -> None:

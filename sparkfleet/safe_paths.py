@@ -8,7 +8,7 @@ from __future__ import annotations
 import string
 from typing import Any
 
-from sparkfleet.onhost.shared.paths import is_below, is_cluster, is_name, shorten_value
+from sparkfleet.onhost.shared.paths import is_below, is_cluster_name, is_name, shorten_value
 
 __all__ = [
     "GIT",
@@ -17,7 +17,7 @@ __all__ = [
     "check_hex_digits",
     "check_relative_path",
     "is_below",
-    "is_cluster",
+    "is_cluster_name",
     "is_name",
     "shorten_value",
 ]

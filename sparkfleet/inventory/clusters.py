@@ -25,11 +25,17 @@ from sparkfleet.inventory.files.tree import overlay_variables
 from sparkfleet.inventory.membership import list_group_hosts
 from sparkfleet.inventory.patterns import select_hosts
 from sparkfleet.model import EMPTY, Cluster, Host, Inventory, Value
+from sparkfleet.safe_paths import is_cluster_name
 from sparkfleet.spelling import did_you_mean
 from sparkfleet.variables import find_default
-from sparkfleet.variables.names import CLUSTER_RULE, is_valid_cluster_name
+from sparkfleet.variables.names import CLUSTER_RULE
 
-KEYS = ("hosts", "head", "vars", "host_vars")
+FORMS = {  # keys of a cluster, and what each holds
+    "hosts": "a pattern or a list of hosts",
+    "head": "the name of a host",
+    "vars": "a mapping of names to values",
+    "host_vars": "a mapping of hosts to mappings of names to values",
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,7 +98,7 @@ def read_cluster_definitions(inventory: Inventory) -> dict[str, ClusterDefinitio
             f"clusters: expected a mapping of names to clusters (got {found})", where=value.where
         )
     for name in value.data:
-        if not is_valid_cluster_name(name):
+        if not is_cluster_name(name):
             where = value.entries.get(name) or value.where
             raise InventoryError(f"clusters: invalid name {name!r} ({CLUSTER_RULE})", where=where)
     return {name: _parse_definition(name, data, value.where) for name, data in value.data.items()}
@@ -101,14 +107,19 @@ def read_cluster_definitions(inventory: Inventory) -> dict[str, ClusterDefinitio
 def _parse_definition(name: str, data: Any, where: Where | None) -> ClusterDefinition:
     if not isinstance(data, dict) or "hosts" not in data:
         raise InventoryError(
-            f"cluster {name!r} must name its hosts", where=where, hint=f"{name}: {{hosts: sparks}}"
+            f"cluster {name!r} must name its hosts",
+            where=where,
+            hint=f"write: {name}: {{hosts: sparks}}",
         )
     for key, item in data.items():
-        if key not in KEYS:
-            hint = did_you_mean(str(key), KEYS) or f"known: {', '.join(KEYS)}"
+        if key not in FORMS:
+            hint = did_you_mean(str(key), FORMS) or f"known: {', '.join(FORMS)}"
             raise InventoryError(f"cluster {name!r}: unknown key {key!r}", where=where, hint=hint)
         if not _is_valid_entry(key, item):
-            raise InventoryError(f"cluster {name!r}: {key} cannot be {item!r}", where=where)
+            raise InventoryError(
+                f"cluster {name!r}: {key}: expected {FORMS[key]} (got {quote_value(item)})",
+                where=where,
+            )
     return ClusterDefinition(name=name, where=where, **data)
 
 

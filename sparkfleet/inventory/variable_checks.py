@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from sparkfleet.errors import InvalidValueError, quote_value
+from sparkfleet.safe_paths import is_cluster_name
 from sparkfleet.values import (
     convert_choice,
     convert_duration,
@@ -21,7 +22,7 @@ from sparkfleet.values import (
     convert_text,
 )
 from sparkfleet.variables import Kind, Variable
-from sparkfleet.variables.names import CLUSTER_RULE, is_valid_cluster_name
+from sparkfleet.variables.names import CLUSTER_RULE
 from sparkfleet.variables.secret import FROM_FILE, is_file, mask_secret
 
 NETDEV = r"[A-Za-z0-9_.-]{1,15}"  # the kernel's IFNAMSIZ, less the final NUL
@@ -96,7 +97,7 @@ def _check_host_folder(data: Any) -> None:
 
 
 def _check_cluster_name(data: Any) -> None:
-    if not is_valid_cluster_name(data):
+    if not is_cluster_name(data):
         raise InvalidValueError(f"a name: {CLUSTER_RULE}", data)
 
 
@@ -174,7 +175,7 @@ def _check_cables(data: Any) -> None:
 
 
 def _check_clusters(data: Any) -> None:
-    """Leave it to `clusters.read_cluster_definitions`, which names the entry that is wrong."""
+    """Accept all: `clusters.read_cluster_definitions` names the entry that is wrong."""
 
 
 def _check_notify(data: Any) -> None:

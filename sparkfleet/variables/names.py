@@ -7,7 +7,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from sparkfleet.safe_paths import is_cluster
 from sparkfleet.variables.variable import Kind, Variable
 
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -19,13 +18,8 @@ OPTION_RULE = "one word, with or without dashes"
 
 
 def is_variable_name(name: Any) -> bool:
-    """Whether an environment can contain a variable with that name."""
+    """Return whether an environment can contain a variable with that name."""
     return isinstance(name, str) and VARIABLE.fullmatch(name) is not None
-
-
-def is_valid_cluster_name(name: Any) -> bool:
-    """Whether a cluster can have that name, by the rule of the programs on the hosts."""
-    return is_cluster(name)
 
 
 def list_invalid_names(row: Variable, data: Any) -> Iterator[tuple[Any, str]]:

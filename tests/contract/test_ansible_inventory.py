@@ -181,7 +181,7 @@ STRICTER = {
         "undefined-in-ours.yml",
         "'nvme_root' is undefined",
     ),
-    "a range that is empty": ("empty-range.yml", "its end comes before its begin"),
+    "a range that is empty": ("empty-range.yml", "its end comes before its start"),
     "a section that there is not": ("unknown-section.yml", "did you mean 'hosts'?"),
     "text in place of a group": ("group-is-text.yml", "group 'racks' is text"),
     "a number in place of variables": ("host-value-is-zero.yml", "expected variables (got 0)"),

@@ -67,7 +67,7 @@ def _expand_names(pattern: str) -> Iterator[str]:
 def _expand_bounds(bounds: str) -> list[str] | Iterator[str]:
     first, *rest = bounds.split(":")
     if len(rest) not in (1, 2):
-        raise ValueError(f"expected a range [begin:end] or [begin:end:step] (got [{bounds}])")
+        raise ValueError(f"expected a range [start:end] or [start:end:step] (got [{bounds}])")
     last = rest[0]
     step = _parse_bound(rest[1], bounds) if len(rest) == 2 else 1
     first = first or "0"
@@ -83,19 +83,19 @@ def _expand_letters(first: str, last: str, step: int, bounds: str) -> list[str]:
     if last not in letters:
         raise ValueError(f"{last!r} in the range [{bounds}] is not a letter")
     if letters.index(first) > letters.index(last):
-        raise ValueError(f"the range [{bounds}] is empty: its end comes before its begin")
+        raise ValueError(f"the range [{bounds}] is empty: its end comes before its start")
     return list(letters[letters.index(first) : letters.index(last) + 1 : step])
 
 
 def _expand_numbers(first: str, last: str, step: int, bounds: str) -> Iterator[str]:
-    begin = _parse_bound(first, bounds)
+    start = _parse_bound(first, bounds)
     end = _parse_bound(last, bounds)
     width = len(first) if first.startswith("0") and len(first) > 1 else 0
     if width and width != len(last):
-        raise ValueError(f"begin and end of [{bounds}] must have the same length")
-    if begin > end:
-        raise ValueError(f"the range [{bounds}] is empty: its end comes before its begin")
-    return (str(number).zfill(width) for number in range(begin, end + 1, step))
+        raise ValueError(f"start and end of [{bounds}] must have the same length")
+    if start > end:
+        raise ValueError(f"the range [{bounds}] is empty: its end comes before its start")
+    return (str(number).zfill(width) for number in range(start, end + 1, step))
 
 
 def _parse_bound(text: str, bounds: str) -> int:

@@ -17,7 +17,7 @@ MOST_PATH = 4095  # bytes; PATH_MAX of Linux without its NUL
 SHOWN = 60  # characters of a refused value that a message shows
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
-NOT_OURS = "nothing was changed; check the names of the model, its revision and its files"
+OUTSIDE_HINT = "nothing was changed; check the names of the model, its revision and its files"
 CLUSTER_HINT = (
     "cluster_name: letters, digits, dots, _ and -, 63 at most, the first a letter or a digit"
 )
@@ -32,22 +32,22 @@ class RefusedError(Exception):
 
 
 def is_name(value: Any) -> bool:
-    """Say whether `value` is one component of a path, which stays in its folder."""
+    """Return whether `value` is one component of a path, which stays in its folder."""
     if not isinstance(value, str) or value in ("", ".", "..") or "/" in value:
         return False
-    return CONTROL.search(value) is None and 0 < _bytes(value) <= MOST_NAME
+    return CONTROL.search(value) is None and 0 < _count_bytes(value) <= MOST_NAME
 
 
 def is_below(value: Any) -> bool:
-    """Say whether `value` is a relative path that stays below its root, whatever that is."""
-    return isinstance(value, str) and _bytes(value) <= MOST_PATH and _safe_parts(value)
+    """Return whether `value` is a relative path that stays below its root, whatever that is."""
+    return isinstance(value, str) and _count_bytes(value) <= MOST_PATH and _has_safe_parts(value)
 
 
-def _safe_parts(text: str) -> bool:
+def _has_safe_parts(text: str) -> bool:
     return all(is_name(part) for part in text.split("/"))
 
 
-def _bytes(text: str) -> int:
+def _count_bytes(text: str) -> int:
     """Return how long a text is on a disk; -1 for one that no disk holds."""
     try:
         return len(text.encode("utf-8", "surrogateescape"))
@@ -55,8 +55,8 @@ def _bytes(text: str) -> int:
         return -1
 
 
-def is_cluster(value: Any) -> bool:
-    """Say whether `value` can name a cluster, which is a folder on its hosts and a label too."""
+def is_cluster_name(value: Any) -> bool:
+    """Return whether `value` can name a cluster, which is a folder on its hosts and a label too."""
     return isinstance(value, str) and CLUSTER.fullmatch(value) is not None
 
 
@@ -69,7 +69,7 @@ def shorten_value(value: Any) -> str:
 def join_relative_path(root: Path, name: str) -> Path:
     """Return the path `name` below `root`, links not looked at; raises RefusedError."""
     if not is_below(name):
-        raise RefusedError(f"not a path below {root}: {shorten_value(name)}", NOT_OURS)
+        raise RefusedError(f"not a path below {root}: {shorten_value(name)}", OUTSIDE_HINT)
     return root / name
 
 
@@ -107,7 +107,7 @@ def _check_contained(root: Path, folder: Path) -> None:
 
 def locate_cluster_folder(root: str, cluster: str) -> Path:
     """Return the folder of a cluster below `root`, its ``cluster_dir``; raises RefusedError."""
-    if not is_cluster(cluster):
+    if not is_cluster_name(cluster):
         raise RefusedError(f"not a valid cluster name: {shorten_value(cluster)}", CLUSTER_HINT)
     return Path(root).expanduser() / cluster
 

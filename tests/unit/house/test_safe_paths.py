@@ -131,7 +131,7 @@ def test_the_rule_is_that_of_the_filesystem(name: str) -> None:
 @ONCE
 @given(HOSTILE)
 def test_a_cluster_is_one_plain_component(name: str) -> None:
-    if safe_paths.is_cluster(name):
+    if safe_paths.is_cluster_name(name):
         assert paths.locate_cluster_folder("/srv", name).parent == Path("/srv")
         assert safe_paths.is_name(name)
         assert name.isascii()
@@ -153,7 +153,9 @@ def test_hex_is_hex_and_nothing_else(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [None, 1, True, [], {}, b"a"])
-@pytest.mark.parametrize("judge", [safe_paths.is_name, safe_paths.is_below, safe_paths.is_cluster])
+@pytest.mark.parametrize(
+    "judge", [safe_paths.is_name, safe_paths.is_below, safe_paths.is_cluster_name]
+)
 def test_other_types_are_no_names(judge: Callable[[object], bool], value: object) -> None:
     assert not judge(value)
 

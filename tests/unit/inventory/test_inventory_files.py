@@ -55,7 +55,7 @@ def test_every_problem_of_every_file_is_reported_in_order(tmp_path: Path) -> Non
         ("hosts.yml:4:32", "unknown variable vllm_prot"),
         (
             "hosts.yml:5:5",
-            "host 'spark[2:1]': the range [2:1] is empty: its end comes before its begin",
+            "host 'spark[2:1]': the range [2:1] is empty: its end comes before its start",
         ),
         ("hosts.yml:7:18", "weights_dir cannot be rendered: '{{ nvme }}': 'nvme' is undefined"),
     ]

@@ -38,8 +38,8 @@ def test_a_pattern_expands_to_names_and_a_port(
     ("pattern", "reason"),
     [
         ("s[1:", "lacks its closing bracket"),
-        ("s[1]", r"\[begin:end\] or \[begin:end:step\] \(got \[1\]\)"),
-        ("s[1:2:3:4]", r"expected a range \[begin:end\]"),
+        ("s[1]", r"\[start:end\] or \[start:end:step\] \(got \[1\]\)"),
+        ("s[1:2:3:4]", r"expected a range \[start:end\]"),
         ("s[3:1]", "is empty"),
         ("s[c:a]", "is empty"),
         ("s[a:1]", "'1' .* is not a letter"),

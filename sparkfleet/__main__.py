@@ -9,14 +9,14 @@ from sparkfleet import __version__, command_name
 from sparkfleet.report import output_streams
 
 INTERRUPTED = 130
-UNWRITTEN = 5  # this machine could not write what was asked for
+UNWRITTEN = 5  # output could not be written on this machine
 
 
 def main(binary: str = "sparkfleet") -> None:
-    """Run the command line; the exit status is right even when the reader of the output left."""
+    """Run the command line; the exit status is right even if the reader of the output has left."""
     command_name.set_program_name(binary)
     code = _run_for_exit_code(binary)
-    gc.freeze()  # else the interpreter looks for garbage at its end: 60 ms
+    gc.freeze()  # or the interpreter collects garbage at exit: 60 ms
     # An interrupt within `exec`, as dataclasses call it, makes CPython end by that signal although
     # it was caught; the next text that runs clears that (run_eval_code_obj in Python/pythonrun.c).
     exec("")  # noqa: S102 - runs nothing
@@ -29,7 +29,7 @@ def _run_for_exit_code(binary: str) -> int | str | None:
         _run_command_line(binary)
     except SystemExit as ended:
         return ended.code
-    except KeyboardInterrupt:  # while modules are imported; tasks have their own word for it
+    except KeyboardInterrupt:  # while modules are imported; tasks report it themselves
         sys.stderr.write("interrupted\n")
         return INTERRUPTED
     return 0

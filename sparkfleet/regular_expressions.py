@@ -1,7 +1,7 @@
-"""Regular expressions that others wrote.
+"""Regular expressions from outside.
 
-Some take longer than anybody waits, as ``(a+)+$`` does. One that could is searched by a process of
-its own, with a limit of processor time and memory, since Python cannot stop its own search.
+Some take longer than anyone would wait, such as ``(a+)+$``. One that might runs in a process of its
+own, with limits of processor time and memory, since Python cannot stop a search.
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ class SlowExpressionError(ValueError):
 
 
 def compile_regex(text: str) -> re.Pattern[str]:
-    """Return `text` as this Python reads it, without a word on what a later one may read otherwise.
+    """Compile `text` without a FutureWarning about syntax that a later Python may read differently.
 
-    Raises re.error, RecursionError and OverflowError, as `re.compile`.
+    Raises re.error, RecursionError and OverflowError, as `re.compile` does.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # of [a--b], [[a] and the like
@@ -50,9 +50,9 @@ def compile_regex(text: str) -> re.Pattern[str]:
 
 
 def match_texts(pattern: str, texts: Sequence[str]) -> list[bool]:
-    """Return whether `pattern` matches at the begin of each of `texts`.
+    """Return for each of `texts` whether `pattern` matches at its start.
 
-    Raises as `compile_regex`, and SlowExpressionError.
+    Raises what `compile_regex` raises, and SlowExpressionError.
     """
     compiled = compile_regex(pattern)
     if _is_simple(pattern, texts):
@@ -61,7 +61,7 @@ def match_texts(pattern: str, texts: Sequence[str]) -> list[bool]:
 
 
 def replace_matches(pattern: str, replacement: str, text: str) -> str:
-    """Return `text` with all that `pattern` matches replaced; raises as `match_texts`."""
+    """Return `text` with every match of `pattern` replaced; raises what `match_texts` raises."""
     compiled = compile_regex(pattern)
     if _is_simple(pattern, [text]):
         return compiled.sub(replacement, text)

@@ -11,13 +11,13 @@ MOST_MEANT = 5  # names of a question
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
-    """Return a question with the one of `known` that is most alike, or None if none is near."""
+    """Return a question with the candidate closest to `name`, or None if none is near."""
     match = find_similar(name, candidates, ratio=ratio)
     return f"did you mean {match!r}?" if match else None
 
 
 def find_similar(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
-    """Return the candidate that is most alike, or None if none is near."""
+    """Return the candidate closest to `name`, or None if none is near."""
     from difflib import get_close_matches  # noqa: PLC0415 - only where something is wrong
 
     return next(iter(get_close_matches(name, list(candidates), 1, ratio)), None)
@@ -38,10 +38,10 @@ def is_typing_slip(name: str, meant: str) -> bool:
 def suggest_similar(
     name: str, candidates: Iterable[str], *, kind: str = "known", lister: str = ""
 ) -> str:
-    """Return a hint with the names that hold `name`, the one closest to it, or all of them.
+    """Return a hint: the candidates that contain `name`, else the closest one, else all of them.
 
-    More than a few are a list after `kind`, such as ``tasks``; of more than a few all are named by
-    the task `lister` only.
+    `kind`, such as ``tasks``, comes before a list. Where all are too many for one, the hint names
+    the task `lister`, which lists them.
     """
     names = sorted(candidates)
     if len(name) > 1 and (

@@ -1,4 +1,4 @@
-"""Refusal of files whose content has no end, and how others begin that are not UTF-8 text."""
+"""Refuse files whose content has no end; the first bytes of files that are not UTF-8 text."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import stat
 from pathlib import Path
 
-# A shell's <(command) and |, which somebody writes to
+# A shell's <(command) and |: pipes with a writer
 DESCRIPTORS = ("/dev/fd/", "/dev/stdin", "/proc/self/fd/")
 
 LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
@@ -25,7 +25,7 @@ def refuse_endless_file(path: Path) -> None:
 
 
 def explain_unreadable_file(path: Path) -> str | None:
-    """Return why a file that is there is never read, or None: it may be read, or is not there."""
+    """Return why an existing file is never read; None for one that may be read or is missing."""
     try:
         refuse_endless_file(path)
     except OSError as error:

@@ -28,7 +28,7 @@ def parse_desktop_processes(table: str) -> tuple[GpuProcess, ...]:
 
 
 def has_persistent_ipc(readings: Readings) -> bool | None:
-    """Whether semaphores and shared memory of this user outlive its last login.
+    """Return whether semaphores and shared memory of this user outlive its last login.
 
     None where no logind runs, which would remove them (``RemoveIPC=yes`` is its default).
     """

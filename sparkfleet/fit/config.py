@@ -36,7 +36,7 @@ def parse_model_config(text: str, *, file: str = "config.json") -> Architecture:
     """
     try:
         tree = parse_json(text)
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise InputError(f"{file} is not JSON: {error}", hint="download the file again") from error
     if not isinstance(tree, dict):
         raise InputError(f"{file} is not a JSON object", hint="pass the config.json of the model")

@@ -1,9 +1,9 @@
 """Whether a start fits in the memory of every node, and how much room is left; pure.
 
-vLLM takes ``util`` of a node's memory. From that go the weights of the rank and what running takes
-(activations, CUDA graphs, the driver's part); the rest is KV cache, which has to hold one sequence
-of the longest length. Unified memory has to hold all of it and
-everything else that runs.
+vLLM takes ``util`` of a node's memory. From that it takes the weights of the rank and the memory
+for running (activations, CUDA graphs, the driver's part); the rest is KV cache, which has to hold
+one sequence of the longest length. Unified memory has to hold all of it, and everything else that
+runs on the node.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BY_SEQUENCES = Version("0.20.0.dev0")
 SPARK = 121.6 * GIB  # MemTotal of a Spark
 IDLE = 118 * GIB  # MemAvailable of a freshly booted Spark: free-h.idle.txt
 MIB = GIB >> 10
-CLOSE = 2 * GIB  # by so much MemAvailable moves on a host that serves nothing
+CLOSE = 2 * GIB  # MemAvailable of an idle host varies by this much
 
 
 class FitAnswer(enum.StrEnum):

@@ -10,11 +10,7 @@ from sparkfleet.errors import InputError
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.numbers import convert_fraction, is_auto_length, parse_human_readable_int
 from sparkfleet.vllm.option_types import convert_option_integer
-from sparkfleet.vllm.options import (
-    DEFAULT_MEMORY_UTILIZATION,
-    VllmOptions,
-    parse_json_object,
-)
+from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION, VllmOptions, parse_json_object
 
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more

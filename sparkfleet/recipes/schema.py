@@ -15,11 +15,7 @@ from sparkfleet.quantities import parse_count, parse_size
 from sparkfleet.recipes.extends import EXPLAINED
 from sparkfleet.recipes.layers import match_keys
 from sparkfleet.recipes.metadata import Checkpoint, LogLines, SmokePrompt, Speed
-from sparkfleet.recipes.reader import (
-    RecipeReader,
-    parse_date,
-    parse_specifiers,
-)
+from sparkfleet.recipes.reader import RecipeReader, parse_date, parse_specifiers
 from sparkfleet.spelling import did_you_mean, suggest_similar
 from sparkfleet.templating import holds_template
 from sparkfleet.values import convert_flag, convert_integer, convert_number, convert_text

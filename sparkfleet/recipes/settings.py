@@ -144,7 +144,7 @@ class Settings:
         return text
 
     def integer(self, name: str) -> int:
-        """Return a whole number."""
+        """Return an integer."""
         return self._parsed(name, int)
 
     def size(self, name: str) -> int:

@@ -32,7 +32,7 @@ _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 def names_secret(name: str) -> bool:
-    """Whether the name of a variable of any tool says that its value is a secret.
+    """Return whether the name of a variable of any tool says that its value is a secret.
 
     ``gpustack_token`` and ``apiKey`` do; ``ssh_private_key_file`` and ``max_tokens`` do not.
     """
@@ -43,7 +43,7 @@ def names_secret(name: str) -> bool:
 
 
 def is_secret(name: str, written: Any = None) -> bool:
-    """Whether variable `name` is a secret, by its name or by its value as `written`.
+    """Return whether variable `name` is a secret, by its name or by its value as `written`.
 
     A value from a file or from this machine's environment always is one.
     """
@@ -53,7 +53,7 @@ def is_secret(name: str, written: Any = None) -> bool:
 
 
 def is_file(written: Any) -> bool:
-    """Whether a value is ``{from_file: PATH}``."""
+    """Return whether a value is ``{from_file: PATH}``."""
     return (
         isinstance(written, Mapping)
         and set(written) == {FROM_FILE}

@@ -1,4 +1,4 @@
-"""Rates of an endpoint between two readings of its counters; pure."""
+"""Rates of an endpoint between two samples of its counters; pure."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Sample = Mapping[str, float]  # vLLM's counters by name, and `at` in seconds
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServerLoad:
-    """Tokens a second over the time between two looks, and requests and cache at the later one.
+    """Tokens a second between two samples, and the requests and the cache at the later one.
 
-    `cache` is the share of the KV cache in use, `ttft` and `gap` the mean seconds to the first
-    token and between tokens of what came in that time; None where none came.
+    `cache` is the share of the KV cache in use. `ttft` and `gap` are the mean seconds to the first
+    token and between tokens, None where no token was generated in that time.
     """
 
     generated: float
@@ -42,7 +42,7 @@ class ServerLoad:
 
 
 def compute_load(first: Sample, last: Sample) -> ServerLoad:
-    """Return what was done from one look to the next; a counter that began anew, from nothing."""
+    """Return the load between two samples; a counter that was reset counts as unchanged."""
     seconds = max(last["at"] - first["at"], 0.001)
 
     def rise(name: str) -> float:
@@ -65,12 +65,12 @@ def compute_load(first: Sample, last: Sample) -> ServerLoad:
 
 
 def count_cached_tokens(first: Sample, last: Sample) -> int:
-    """Return the tokens of prompts that were not computed, since the prefix cache had them."""
+    """Return how many tokens of prompts came from the prefix cache between two samples."""
     name = "vllm:prefix_cache_hits_total"
     return int(max(last.get(name, 0.0) - first.get(name, 0.0), 0.0))
 
 
 def count_foreign_tokens(first: Sample, last: Sample, generated: int) -> int:
-    """Return how many tokens were generated for others, where `own` were for us."""
+    """Return how many tokens were generated for other clients; `generated` were for this one."""
     name = "vllm:generation_tokens_total"
     return max(int(last.get(name, 0.0) - first.get(name, 0.0)) - generated, 0)

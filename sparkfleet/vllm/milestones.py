@@ -234,7 +234,7 @@ def _unwrap_json(line: str) -> tuple[str, str]:
         return "", line
     try:
         fields = parse_json(line)
-    except (ValueError, RecursionError):
+    except ValueError:
         return "", line
     inner = fields.get("fields")  # Rust programs, such as hf-xet
     found = {**fields, **inner} if isinstance(inner, dict) else fields
@@ -247,7 +247,7 @@ def _unwrap_json(line: str) -> tuple[str, str]:
 
 
 def parse_log_lines(log: str) -> Iterator[LogLine]:
-    """Yield the lines of `log`, read; equal lines are read once, as long as they are few."""
+    """Yield the parsed lines of `log`; equal lines are parsed once, as long as they are few."""
     known: dict[str, LogLine] = {}
     for line in log.split("\n"):
         entry = known.get(line)
@@ -261,7 +261,7 @@ def parse_log_lines(log: str) -> Iterator[LogLine]:
 def parse_milestone(line: str) -> Milestone | None:
     """Return the milestone that `line` is, or None where it says nothing about progress.
 
-    The rank is given only where the line itself names it; `placement` knows the rest.
+    The rank is given only where the line itself names it; `find_rank_placements` finds the others.
     """
     entry = parse_log_line(line)
     for phase, pattern in _PHASES:

@@ -40,7 +40,7 @@ TAGS: Mapping[type[yaml.Node], frozenset[str]] = {
 def load_yaml(text: str | bytes, *, file: str, error: type[InputError] = InputError) -> Node:
     """Return the one document in `text`; an empty one is a Scalar of None.
 
-    Raises `error` with every problem: what `source.decode` refuses, syntax, duplicate keys, keys
+    Raises `error` with every problem: what `decode_source` refuses, syntax, duplicate keys, keys
     that are not scalars, tags that are not data, values nested more than 100 deep, and aliases that
     hold themselves or unfold to more than a million values.
     """
@@ -55,7 +55,7 @@ def parse_yaml(
     most_values: int = MAX_VALUES,
     vault: bool = False,
 ) -> Node:
-    """Return the one document in `source`, as `load` does; one of `most_values` at most.
+    """Return the one document in `source`, as `load_yaml` does, with at most `most_values` values.
 
     With `vault`, text that ansible-vault has encrypted is `Encrypted`, and not refused.
     """
@@ -82,7 +82,7 @@ def _is_json(text: str) -> bool:
         return False
     try:
         parse_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return False
     return True
 
@@ -100,7 +100,7 @@ class _TooManyProblemsError(Exception):
 
 
 class _Builder:
-    """Converts PyYAML's nodes into `nodes`, each once, and collects the problems."""
+    """Converts each of PyYAML's nodes once into a `Node`, and collects the problems."""
 
     def __init__(self, source: Source, most_values: int, *, vault: bool) -> None:
         self.problems: list[Problem] = []

@@ -1,7 +1,7 @@
 """Look at, configure and steer the HAProxy of the gateway on this host.
 
 Request: ``cluster_dir``, ``cluster`` (the folder and label of the gateway), ``do``, and what that
-deed needs:
+action needs:
 
 - ``look``: Answers ``version`` of HAProxy ("" without it), the gateway's ``files``, ``runs``,
   ``hash`` of what the worker was started with ("" where it does not answer), and ``servers``.

@@ -154,7 +154,7 @@ def read_available_memory() -> int:
 
 
 def is_current_guard(folder: Path) -> bool:
-    """Whether `guard.json` still names this process."""
+    """Return whether `guard.json` still names this process."""
     try:
         state = load_json_object(read_optional_text(folder / GUARD_RECORD))
     except OSError:

@@ -1,7 +1,7 @@
 """Look at, start and stop the processes of one cluster's deployment on this host.
 
-Request: ``do`` (survey, write, start, started, stop), ``cluster_dir``, ``cluster``, what that deed
-needs.
+Request: ``do`` (survey, write, start, started, stop), ``cluster_dir``, ``cluster``, and what that
+action needs.
 
 Processes of a cluster are found as `shared/cluster_processes.py` says. No other process gets a
 signal.

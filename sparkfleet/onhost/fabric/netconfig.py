@@ -1,6 +1,6 @@
-"""Look at this host's network configuration, or change it with a timed way back; runs as root.
+"""Look at this host's network configuration, or change it with a timed undo; runs as root.
 
-Request: ``{"do": ...}`` and what that deed needs:
+Request: ``{"do": ...}`` and what that action needs:
 
 - look: answer with the files of netplan and NetworkManager, routes of all tables, addresses
 - try (``id``, ``seconds``, ``management``, ``files``, ``rails``, ``sysctls``, ``apply``, ``undo``,

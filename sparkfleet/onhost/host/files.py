@@ -1,6 +1,6 @@
 """Look at one path on this host, or change it.
 
-Request: ``{"do": ..., "path": ...}`` and what that deed needs:
+Request: ``{"do": ..., "path": ...}`` and what that action needs:
 
 - look (``into``, ``sha256``, ``follow``): describe the path, and return the content of a file
   whose hash is not the expected one; with ``into`` at a folder, look at that name in it

@@ -105,7 +105,7 @@ def _try_hard_link(have: Path, blob: Path) -> bool:
 
 
 def _copy_verified(have: Path, blob: Path, expected: str, copied: list[int]) -> None:
-    """Copy `have` to `blob` if its bytes still have the hash `known`; append to `copied`."""
+    """Copy `have` to `blob` if its bytes still have the `expected` hash; append to `copied`."""
     partial = _partial_path(blob)
     partial.unlink(missing_ok=True)
     state = hashlib.sha256()

@@ -22,17 +22,17 @@ SSM_AND_MOE = re.compile(r"^NemotronH(ForCausalLM|PuzzleForCausalLM)$")
 
 
 def is_model(context: RuleContext, pattern: re.Pattern[str]) -> bool:
-    """Whether the model's name has the pattern."""
+    """Return whether the model's name matches the pattern."""
     return pattern.search(context.model) is not None
 
 
 def is_gemma4(context: RuleContext) -> bool:
-    """Whether it is any Gemma 4, by its architecture or its name."""
+    """Return whether the model is a Gemma 4, by its architecture or its name."""
     return context.architecture.startswith("Gemma4") or is_model(context, GEMMA4)
 
 
 def is_nvfp4(context: RuleContext) -> bool:
-    """Whether the weights are NVFP4; the formats that hold it can also hold others."""
+    """Return whether the weights are NVFP4; formats that can hold it can hold others too."""
     return "nvfp4" in context.model or context.format == "nvfp4"
 
 

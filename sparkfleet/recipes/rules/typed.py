@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 from packaging.version import Version
 
@@ -25,9 +24,7 @@ from sparkfleet.vllm.option_types import (
     convert_option_integer,
     load_option_types,
 )
-from sparkfleet.vllm.options import (
-    VllmOption,
-)
+from sparkfleet.vllm.options import VllmOption
 from sparkfleet.vllm.releases import parse_version
 
 OLDER = {"swap-space": NUMBER}  # in releases before the one of the table
@@ -230,7 +227,7 @@ def _list_single_words(context: RuleContext) -> Iterator[tuple[VllmOption, str]]
             yield option, format_word(items[0])
 
 
-def _list_text_options(context: RuleContext) -> Iterator[Any]:
+def _list_text_options(context: RuleContext) -> Iterator[VllmOption]:
     """Yield the options whose value is a text, as the last one given counts."""
     names = dict.fromkeys(option.name for option in context.vllm_options)
     for name in names:

@@ -44,7 +44,7 @@ def _find_package_version(context: RuleContext, package: str) -> str:
 
 
 def _accepts_version(specifier: SpecifierSet, version: Version) -> bool:
-    """Whether a version will do; one before a release counts as that release too."""
+    """Return whether a version will do; a pre-release counts as its release too."""
     release = Version(version.base_version)
     return any(specifier.contains(candidate, prereleases=True) for candidate in (version, release))
 

@@ -65,7 +65,7 @@ def load_shelf(name: str) -> Shelf | None:
     _refuse_links(path)
     try:
         return _parse_record(name, parse_json(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, LookupError, RecursionError) as error:
+    except (OSError, ValueError, LookupError) as error:
         raise RecipeError(
             f"the file is not the record of a shelf: {error}",
             where=Where(file=str(path)),

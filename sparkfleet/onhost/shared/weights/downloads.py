@@ -31,11 +31,11 @@ GONE = "the file is missing at that commit, or incomplete: check weights_revisio
 
 
 class DownloadError(Exception):
-    """The hub will not give a file; `args` are what is wrong, and what to do about it."""
+    """A download that failed for good; `args` are the problem and the fix."""
 
 
 def prefer_ipv4() -> None:
-    """Let names be tried by IPv4 first: IPv6 that leads nowhere costs 30 s for each address."""
+    """Try IPv4 addresses first: an IPv6 route that leads nowhere costs 30 s for each address."""
     resolve = socket.getaddrinfo
 
     def ordered(*args: Any, **kwargs: Any) -> Any:
@@ -127,7 +127,7 @@ class HubFiles:
         return size - offset
 
     def forget(self, blob: str) -> None:
-        """Nothing of the hub is in our page cache."""
+        """Do nothing: files of the Hub are not in the page cache of this host."""
 
     def _pieces(self, name: str, offset: int, size: int) -> Iterator[bytes]:
         """Yield the rest of a file; where the hub breaks off, ask it for what is still lacking."""

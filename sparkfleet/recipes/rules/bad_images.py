@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import NGC, OPENAI, ImageReference
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
@@ -13,7 +15,7 @@ from sparkfleet.vllm.releases import parse_version
 
 NGC_LEAST = (26, 2)  # guide 2
 FOR_SPARK = "25.12.post1-py3"  # guide 7.3.1: NVIDIA's own for Spark and Jetson
-CUDA_13_SINCE = parse_version("0.20.0")  # vast-ai/base-image PR#158, ai-dynamo/nixl PR#2140
+CUDA_13_SINCE = Version("0.20.0")  # vast-ai/base-image PR#158, ai-dynamo/nixl PR#2140
 FIX = "use vllm/vllm-openai:cu130-nightly, or nvcr.io/nvidia/vllm 26.02 or later"
 WITHOUT_FASTSAFETENSORS = (f"{OPENAI}:gemma4-cu130",)  # research 2 and 8
 
@@ -64,7 +66,7 @@ def _rate_missing_sm121(image: ImageReference) -> Severity | None:
         return None if image.digest else Severity.WARNING
     version = parse_version(image.vllm)
     suffix = image.tag.partition("-")[2]
-    if version is None or CUDA_13_SINCE is None or "cu13" in suffix or "nightly" in suffix:
+    if version is None or "cu13" in suffix or "nightly" in suffix:
         return None
     return Severity.ERROR if version < CUDA_13_SINCE or "cu12" in suffix else None
 

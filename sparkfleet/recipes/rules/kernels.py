@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import COMMUNITY, FORK_OPTIONS
 from sparkfleet.recipes.rules.models import (
@@ -27,7 +29,7 @@ from sparkfleet.vllm.releases import parse_version
 NATIVE_FP4 = "VLLM_USE_FLASHINFER_MOE_FP4"
 ATTENTION = "VLLM_ATTENTION_BACKEND"
 FP8_CACHE_MEASURED = re.compile(r"qwen3\.5-122b-a10b-nvfp4")  # by NVIDIA with 0.28.0, 2026-09
-FP8_CACHE_SINCE = parse_version("0.28.0")
+FP8_CACHE_SINCE = Version("0.28.0")
 # Backends whose supports_compute_capability leaves out 12.1, and those of other makers.
 OTHER_GPUS = {
     "CUTLASS_MLA": "GPUs of compute capability 10",
@@ -79,7 +81,7 @@ def _check_fp8_cache(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _has_measured_fp8_cache(context: RuleContext) -> bool:
     version = parse_version(context.version)
-    recent = version is not None and FP8_CACHE_SINCE is not None and version >= FP8_CACHE_SINCE
+    recent = version is not None and version >= FP8_CACHE_SINCE
     return recent and is_model(context, FP8_CACHE_MEASURED)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.images import COMMUNITY, COMMUNITY_B12X
 from sparkfleet.recipes.rules.models import DIFFUSION, NEMOTRON3, is_model
@@ -19,7 +21,7 @@ WITHOUT = (NEMOTRON3, DIFFUSION, re.compile(r"nemotron-3\.5-"))
 # NVIDIA measured eleven of its checkpoints without it, with these images and with vLLM 0.28.0
 # (NVIDIA/local-ai-inference-recipes at 12b25c66, 2026-09).
 IMAGES_WITHOUT = (COMMUNITY, COMMUNITY_B12X)
-SINCE_WITHOUT = parse_version("0.28.0")
+SINCE_WITHOUT = Version("0.28.0")
 METHODS = ("modelopt", "compressed-tensors", "awq", "gptq")  # fp8 and others are number formats
 
 
@@ -43,7 +45,7 @@ def _check_modelopt(context: RuleContext) -> Iterator[RuleFinding]:
 def _is_optional(context: RuleContext) -> bool:
     """Return whether vLLM is known to see ModelOpt in the checkpoint's own files."""
     version = parse_version(context.version)
-    recent = version is not None and SINCE_WITHOUT is not None and version >= SINCE_WITHOUT
+    recent = version is not None and version >= SINCE_WITHOUT
     return (
         recent
         or bool(context.facts.format)

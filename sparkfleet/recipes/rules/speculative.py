@@ -33,7 +33,7 @@ REQUESTS_LEAST = 256
 BLOCK_FROM, BLOCK_UNTIL = Version("0.26.0"), Version("0.27.1")
 MTP_MOST = 3  # guide 13.5: 1 to 3 with heads of the checkpoint
 PAIRED_MOST = 4  # single-spark: measured with a draft model of its own
-DFLASH_LEAST = "0.21.0"
+DFLASH_LEAST = Version("0.21.0")
 
 
 def _find_draft_method(context: RuleContext) -> str:
@@ -80,8 +80,7 @@ def _check_draft_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_dflash_version(context: RuleContext) -> Iterator[RuleFinding]:
     version = parse_version(context.version)
-    least = parse_version(DFLASH_LEAST)
-    if _find_draft_method(context) == "dflash" and version and least and version < least:
+    if _find_draft_method(context) == "dflash" and version and version < DFLASH_LEAST:
         yield RuleFinding(
             subject="DFlash",
             expected=f"vLLM {DFLASH_LEAST} or later",

@@ -14,11 +14,11 @@ from sparkfleet.vllm import releases
 from sparkfleet.vllm.releases import parse_version
 
 IMAGE = "use another image (engine_image), and check it: vllm --version"
-GEMMA4_LEAST = "0.19.0.dev0"  # research 1 has 0.19.0; the image gemma4-cu130 is a day older
+GEMMA4_LEAST = Version("0.19.0.dev0")  # research 1: 0.19.0; gemma4-cu130 is a day older
 # In 0.23.1rc1.dev309 (single-spark) and 0.24.0 (vllm-project/vllm#48238); 0.23.0 does not have it
 # and 0.25.1 has fixed it (their sources).
-UNTIED_FROM = "0.23.1.dev0"
-UNTIED_UNTIL = "0.25"
+UNTIED_FROM = Version("0.23.1.dev0")
+UNTIED_UNTIL = Version("0.25")
 
 
 def _check_required_versions(context: RuleContext) -> Iterator[RuleFinding]:
@@ -51,8 +51,7 @@ def _accepts_version(specifier: SpecifierSet, version: Version) -> bool:
 
 def _check_architecture_support(context: RuleContext) -> Iterator[RuleFinding]:
     version = parse_version(context.version)
-    least = parse_version(GEMMA4_LEAST)
-    if version is None or least is None:
+    if version is None:
         return
     table = releases.load_release_table("architectures")
     supported = context.architecture and table.has(context.architecture, context.version)
@@ -60,7 +59,7 @@ def _check_architecture_support(context: RuleContext) -> Iterator[RuleFinding]:
         first = table.first(context.architecture)
         expected = f"{first} or later" if first else "one with a plugin: no release has it"
         yield _build_old_vllm_finding(context, f"vLLM {expected}, for {context.architecture}")
-    elif is_gemma4(context) and version < least:
+    elif is_gemma4(context) and version < GEMMA4_LEAST:
         yield _build_old_vllm_finding(
             context, "vLLM 0.19.0 or later, and transformers 5.5, for Gemma 4"
         )
@@ -78,11 +77,9 @@ def _build_old_vllm_finding(context: RuleContext, expected: str) -> RuleFinding:
 
 def _check_tied_weights(context: RuleContext) -> Iterator[RuleFinding]:
     version = parse_version(context.version)
-    first = parse_version(UNTIED_FROM)
-    fixed = parse_version(UNTIED_UNTIL)
-    if version is None or first is None or fixed is None:
+    if version is None or not UNTIED_FROM <= version < UNTIED_UNTIL:
         return
-    if is_model(context, GEMMA4_DENSE) and is_nvfp4(context) and first <= version < fixed:
+    if is_model(context, GEMMA4_DENSE) and is_nvfp4(context):
         yield RuleFinding(
             subject="vLLM",
             expected="0.23.0 or before, or 0.25.1 or later, for Gemma 4 31B in NVFP4",

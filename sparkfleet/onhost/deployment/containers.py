@@ -30,7 +30,12 @@ from sparkfleet.onhost.shared.labels import (
     DEPLOYMENT_LABEL,
     ROLE_LABEL,
 )
-from sparkfleet.onhost.shared.paths import RefusedError, find_filesystem, locate_cluster_folder
+from sparkfleet.onhost.shared.paths import (
+    RefusedError,
+    expand_folder,
+    find_filesystem,
+    locate_cluster_folder,
+)
 from sparkfleet.onhost.shared.reading import (
     is_same_process,
     load_json_object,
@@ -62,8 +67,8 @@ class DaemonError(Exception):
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = request["root"] = Path(request["cluster_dir"]).expanduser()
     try:
+        request["root"] = expand_folder(request["cluster_dir"])
         if request["do"] != "images":
             request["folder"] = locate_cluster_folder(request["cluster_dir"], request["cluster"])
         handlers = {
@@ -78,7 +83,7 @@ def main() -> None:
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        answer = build_os_error_answer(error, root)
+        answer = build_os_error_answer(error, request["cluster_dir"])
     print(json.dumps(answer))
 
 

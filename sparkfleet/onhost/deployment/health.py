@@ -5,12 +5,12 @@ or the endpoint to answer), ``gap`` (s between two readings of counters) and ``s
 requests may run without progress before the look ends).
 
 Answer: ``folder`` of the cluster, ``record`` of the last start (null: none), ``rebooted`` since,
-``last_boot`` (then: how it ended),
-its ``roles`` with ``pid`` and ``age`` in seconds (null: ended), ``processes`` with ``pid``,
-``state`` and ``title``, ``containers`` (state by role), ``apps`` of nvidia-smi (null, with
-``apps_error``, where it lists none), ``gpu_state`` and ``gpu_reasons`` as CSV of nvidia-smi,
-``rails`` (interface: whether it has a carrier), ``compilers`` that run, ``logs`` (by role: the last
-``lines``, ``at`` when the last was written), ``endpoint`` (null on other hosts than the head:
+and if so ``last_boot`` (how it ended), its ``roles`` with ``pid`` and ``age`` in seconds (null:
+ended), ``processes`` with ``pid``, ``state`` and ``title``, ``containers`` (state by role),
+``apps`` of nvidia-smi (null, with ``apps_error``, where it lists none), ``gpu_state`` and
+``gpu_reasons`` as CSV of nvidia-smi, ``rails`` (interface: whether it has a carrier),
+``compilers`` that run, ``logs`` (by role: the last ``lines``, ``at`` when the last was written),
+``endpoint`` (null on other hosts than the head:
 ``status``, ``error``, ``limit``, ``stall``, ``samples`` of vLLM's counters), the texts of ``guard``
 and ``state``, and ``busy`` (a run holds the lock).
 """
@@ -71,14 +71,13 @@ COMPILERS = {"nvcc", "cicc", "ptxas", "nvlink", "fatbinary", "cudafe++", "ninja"
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["cluster_dir"]).expanduser()
     try:
         folder = locate_cluster_folder(request["cluster_dir"], request["cluster"])
         answer = read_health(request, folder)
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        answer = build_os_error_answer(error, root)
+        answer = build_os_error_answer(error, request["cluster_dir"])
     print(json.dumps(answer))
 
 

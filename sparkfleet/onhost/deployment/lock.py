@@ -52,11 +52,6 @@ def hold_folder_lock(
         path = locate_cluster_folder(folder, request["cluster"]) / "lock"
     except RefusedError as refusal:
         return refusal.answer()
-    except RuntimeError:
-        return {
-            "error": f"{folder}: no such user on this host",
-            "hint": "check weights_dir",
-        }
     try:
         make_own_folder(path.parent)
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | NO_LINK, 0o600)

@@ -45,7 +45,6 @@ GPU_PATIENCE = 3.0  # seconds; a starved driver may never answer
 def main() -> None:
     """Answer the request on standard input; the guard itself never returns to here."""
     request = json.loads(sys.stdin.readline())
-    root = Path(request["cluster_dir"]).expanduser()
     try:
         answer = start_guard(
             request, locate_cluster_folder(request["cluster_dir"], request["cluster"])
@@ -53,7 +52,7 @@ def main() -> None:
     except RefusedError as refusal:
         answer = refusal.answer()
     except OSError as error:
-        answer = build_os_error_answer(error, root)
+        answer = build_os_error_answer(error, request["cluster_dir"])
     print(json.dumps(answer))
 
 

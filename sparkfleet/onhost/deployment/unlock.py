@@ -27,7 +27,7 @@ TICK = 0.05  # seconds
 def main() -> None:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.readline())
-    path = Path(request["cluster_dir"]).expanduser()
+    path: Any = request["cluster_dir"]
     try:
         path = locate_cluster_folder(request["cluster_dir"], request["cluster"]) / "lock"
         answer = end_lock_holder(path, dry_run=bool(request.get("look")))

@@ -29,7 +29,7 @@ HINTS = {
     errno.ENOTDIR: "a file is in the place of a directory: ls -ld {folder}",
     errno.EEXIST: "a file is in the place of a directory: ls -ld {path}",
     errno.ELOOP: "a symbolic link is in its place: ls -l {path}",
-    errno.EIO: "the disk fails: sudo dmesg | tail",
+    errno.EIO: "the disk is failing: sudo dmesg | tail",
     errno.ESTALE: "the file server no longer has it: findmnt -T {folder}; mount it again",
     errno.EMFILE: "{user} has too few file descriptors: ulimit -n",
     errno.EAGAIN: "{user} has reached the limit of processes: ulimit -u",

@@ -21,6 +21,7 @@ OUTSIDE_HINT = "nothing was changed; check the names of the model, its revision 
 CLUSTER_HINT = (
     "cluster_name: letters, digits, dots, _ and -, 63 at most, the first a letter or a digit"
 )
+HOME_HINT = "use ~/FOLDER or an absolute path in cluster_dir and weights_dir"
 
 
 class RefusedError(Exception):
@@ -109,7 +110,16 @@ def locate_cluster_folder(root: str, cluster: str) -> Path:
     """Return the folder of a cluster below `root`, its ``cluster_dir``; raises RefusedError."""
     if not is_cluster_name(cluster):
         raise RefusedError(f"not a valid cluster name: {shorten_value(cluster)}", CLUSTER_HINT)
-    return Path(root).expanduser() / cluster
+    return expand_folder(root) / cluster
+
+
+def expand_folder(folder: str) -> Path:
+    """Return the path of `folder` with a home in place of ``~``; raises RefusedError."""
+    try:
+        return Path(folder).expanduser()
+    except RuntimeError:
+        problem = f"{folder}: no such user on this host"
+        raise RefusedError(problem, HOME_HINT) from None
 
 
 def find_mount(path: Path) -> tuple[str, str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.answers import NO_LOCKS, build_os_error_answer, find_current_user
 from sparkfleet.onhost.shared.labels import STATE_FOLDER
-from sparkfleet.onhost.shared.paths import RefusedError
+from sparkfleet.onhost.shared.paths import RefusedError, expand_folder
 
 LACKING = NO_LOCKS
 ELSEWHERE = "set weights_dir of this host to a folder on its disk (ext4, xfs)"
@@ -40,14 +40,9 @@ def answer_weights_request(
 ) -> dict[str, Any]:
     """Return what `work` answers in the weights folder `root`, or why it cannot."""
     try:
-        return work(Path(root).expanduser())
+        return work(expand_folder(root))
     except RefusedError as refusal:
         return refusal.answer()
-    except RuntimeError:  # of expanduser
-        return {
-            "error": f"{root}: no such user on this host",
-            "hint": "check weights_dir",
-        }
     except OSError as error:
         answer = build_os_error_answer(error, root, again)
         if error.errno in LACKING:

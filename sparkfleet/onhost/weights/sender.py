@@ -27,7 +27,12 @@ from typing import Any, BinaryIO
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.handshake import KeyedListener, Peer
 from sparkfleet.onhost.shared.labels import PARTIAL
-from sparkfleet.onhost.shared.paths import RefusedError, join_contained_path, resolve_source_file
+from sparkfleet.onhost.shared.paths import (
+    RefusedError,
+    expand_folder,
+    join_contained_path,
+    resolve_source_file,
+)
 from sparkfleet.onhost.shared.weights.downloads import DownloadError, HubFiles, prefer_ipv4
 
 PIECE = 1 << 20  # bytes read at once from the hub; more of a file is dropped from the page cache
@@ -129,10 +134,10 @@ class Service:
 def main() -> dict[str, Any]:
     """Answer the request on standard input."""
     request = json.loads(sys.stdin.buffer.readline())
-    root = Path(request["root"]).expanduser()
     files = request["files"]
     prefer_ipv4()
     try:
+        root = expand_folder(request["root"])
         source = HubFiles(request["hub"], files) if request["hub"] else LocalFiles(root, files)
         service = Service(source, request)
         print(json.dumps({"progress": {"port": service.listener.port}}), flush=True)

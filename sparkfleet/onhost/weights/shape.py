@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
+from sparkfleet.onhost.shared.paths import RefusedError, expand_folder, join_relative_path
 from sparkfleet.onhost.shared.weights.model_shape import read_shape, read_small_text
 
 
@@ -19,9 +19,9 @@ def main() -> None:
     request = json.loads(sys.stdin.readline())
     try:
         if "folder" in request:
-            folder = Path(request["folder"]).expanduser()
+            folder = expand_folder(request["folder"])
         else:
-            root = Path(request["root"]).expanduser()
+            root = expand_folder(request["root"])
             folder = find_model_folder(root, request["model"], request["revision"])
         print(json.dumps(read_shape(folder)))
     except RefusedError as refusal:

@@ -27,10 +27,15 @@ from typing import Any
 
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 from sparkfleet.onhost.shared.labels import PARTIAL, STATE_FOLDER
-from sparkfleet.onhost.shared.paths import RefusedError, find_mount, join_relative_path
+from sparkfleet.onhost.shared.paths import (
+    RefusedError,
+    expand_folder,
+    find_mount,
+    join_relative_path,
+)
 from sparkfleet.onhost.shared.weights.safetensors import find_index_problem
 
-WRITTEN = ("lock", "ledger.jsonl", "manifests")  # of our books
+WRITTEN = ("lock", "ledger.jsonl", "manifests")  # in the state folder of sparkfleet
 WEIGHTS = (".safetensors", ".bin", ".pt", ".gguf")
 Q_GETQUOTA = 0x800007 << 8  # for users; <linux/quota.h>
 LOOSE = "."  # in a model's place: files right below the root
@@ -205,7 +210,7 @@ def format_ownership(path: Path) -> str:
 if __name__ == "__main__":
     query = json.loads(sys.stdin.buffer.readline())
     try:
-        weights_root = Path(query["root"]).expanduser()
+        weights_root = expand_folder(query["root"])
         answer = {**inspect_storage(weights_root), **inspect_contents(weights_root, query)}
         busy = next(find_running_downloads(weights_root, query["expected"]), None)
         if busy:
@@ -217,9 +222,4 @@ if __name__ == "__main__":
         answer = build_os_error_answer(error, query["root"], "check that path on the host")
     except RefusedError as refusal:
         answer = refusal.answer()
-    except RuntimeError:  # of expanduser
-        answer = {
-            "error": f"{query['root']}: no such user on this host",
-            "hint": "check weights_dir",
-        }
     print(json.dumps(answer))

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import Any
 
 from sparkfleet.onhost.shared.labels import PARTIAL
-from sparkfleet.onhost.shared.paths import RefusedError, join_relative_path
+from sparkfleet.onhost.shared.paths import RefusedError, expand_folder, join_relative_path
 from sparkfleet.onhost.shared.weights.hashes import PIECE, hash_file
 from sparkfleet.onhost.shared.weights.ledger import Ledger
 from sparkfleet.onhost.shared.weights.safetensors import find_header_problem
@@ -201,6 +201,6 @@ def _report_hashed(tree: WeightsTree) -> None:
 if __name__ == "__main__":
     query = json.loads(sys.stdin.buffer.readline())
     try:
-        print(json.dumps(inspect_tree(Path(query["root"]).expanduser(), query)))
+        print(json.dumps(inspect_tree(expand_folder(query["root"]), query)))
     except RefusedError as refusal:
         print(json.dumps(refusal.answer()))

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import ast
 import errno
+import importlib
+import io
+import json
 import os
 import re
 from collections.abc import Callable
@@ -208,3 +211,26 @@ def test_nothing_has_a_name_that_is_too_long(
     monkeypatch.setattr(Path, "is_dir", deny)
     with pytest.raises(PermissionError):
         look(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "expand", [paths.expand_folder, lambda folder: paths.locate_cluster_folder(folder, "desk")]
+)
+def test_the_folder_of_an_unknown_user_is_refused(expand: Callable[[str], Path]) -> None:
+    with pytest.raises(RefusedError) as refusal:
+        expand("~nobody-at-all/vllm")
+    assert refusal.value.answer() == {
+        "error": "~nobody-at-all/vllm: no such user on this host",
+        "hint": "use ~/FOLDER or an absolute path in cluster_dir and weights_dir",
+    }
+
+
+@pytest.mark.parametrize("program", ["containers", "health", "memory_guard", "processes", "unlock"])
+def test_programs_answer_for_the_folder_of_an_unknown_user(
+    program: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    request = {"cluster_dir": "~nobody-at-all/vllm", "cluster": "desk", "do": "survey"}
+    monkeypatch.setattr("sys.stdin", io.StringIO(json.dumps(request) + "\n"))
+    importlib.import_module(f"sparkfleet.onhost.deployment.{program}").main()
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["error"] == "~nobody-at-all/vllm: no such user on this host"

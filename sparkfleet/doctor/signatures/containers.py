@@ -76,7 +76,10 @@ ROWS = (
     Signature(
         id="toolkit-without-cgroup2",
         pattern=r"nvidia-container-cli\S{0,10}: container error: cgroup subsystem devices not",
-        cause="NVIDIA's container toolkit on this host is older than its cgroups of version 2.",
+        cause=(
+            "NVIDIA's container toolkit on this host does not support cgroup v2, which the host "
+            "uses."
+        ),
         fix=(
             "Update nvidia-container-toolkit and libnvidia-container1 to 1.9 or newer on that "
             "host, then run `sudo systemctl restart docker`."
@@ -101,7 +104,7 @@ ROWS = (
             "different versions."
         ),
         fix=(
-            "Install Docker itself and the toolkit anew there (`sudo apt install --reinstall "
+            "Reinstall Docker itself and the toolkit there (`sudo apt install --reinstall "
             "nvidia-container-toolkit libnvidia-container-tools libnvidia-container1`), then "
             "`sudo nvidia-ctk runtime configure --runtime=docker` and `sudo systemctl restart "
             "docker`."
@@ -130,10 +133,10 @@ ROWS = (
     Signature(
         id="cdi-outdated",
         pattern=r"failed to stat CDI host device \"(?P<path>[^\"\n]{1,200})\"",
-        cause="NVIDIA's CDI file names {path}, which this host does not have (any more).",
+        cause="NVIDIA's CDI file names {path}, which this host does not have, or no longer has.",
         fix=(
-            "Write it anew on that host: `sudo nvidia-ctk cdi generate --output=/etc/cdi/nvidia."
-            "yaml`; do it after each update of the driver."
+            "Generate it again on that host: `sudo nvidia-ctk cdi generate "
+            "--output=/etc/cdi/nvidia.yaml`; do it after each update of the driver."
         ),
         source="NVIDIA/nvidia-container-toolkit#885; NVIDIA/nvidia-container-toolkit#46",
         sample=(
@@ -281,7 +284,9 @@ ROWS = (
             r"(?:network )?(?P<name>[\w.-]{1,128}) (?:not found|declared as external, but could not"
             r" be found)"
         ),
-        cause="The container is to join the network {name}, which Docker on this host has not.",
+        cause=(
+            "The container is to join the network {name}, which Docker on this host does not have."
+        ),
         fix=(
             "Start it with `--network host`, as `{task:cluster.up}` does: NCCL and Ray need the "
             "host's network. Otherwise `docker network create {name}`."
@@ -299,7 +304,7 @@ ROWS = (
         cause="Docker does not start, since it rejects {path}: {why}.",
         fix=(
             "Correct the file on that host (`python3 -m json.tool {path}` shows an error of its "
-            "syntax; what is an option of dockerd in its unit may not be in the file too), then "
+            "syntax; an option must not be both in the unit of dockerd and in the file), then "
             "run `sudo systemctl restart docker`."
         ),
         source="docker/for-linux#327; moby/moby#42948; haxorof/ansible-role-docker-ce#42",

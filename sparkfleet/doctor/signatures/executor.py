@@ -203,8 +203,8 @@ ROWS = (
             r"\('(?P<address>[^'\n]{1,60})'.{0,30}: )?(?i:cannot assign requested address)"
         ),
         cause=(
-            "A server is to listen on an address that this host does not have: {address}. "
-            "`localhost` becomes ::1 where /etc/hosts says so, although IPv6 is off."
+            "A server is configured to listen on an address that this host does not have: "
+            "{address}. `localhost` becomes ::1 where /etc/hosts says so, although IPv6 is off."
         ),
         fix=(
             "Set vllm_host (of another server its own option) to 127.0.0.1, 0.0.0.0 or an address "

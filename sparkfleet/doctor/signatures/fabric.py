@@ -142,7 +142,10 @@ ROWS = (
             r"ZMQError: Cannot assign requested address"
             r"(?: \(addr='tcp://(?P<ip>[\w.:\[\]-]{1,60}):\d)?"
         ),
-        cause="A message queue is to listen on an address that this host does not have: {ip}.",
+        cause=(
+            "A message queue is configured to listen on an address that this host does not have: "
+            "{ip}."
+        ),
         fix=(
             "Set VLLM_HOST_IP on each host to its own fabric address, and master-addr and "
             "data-parallel-address to the head's; a value exported for another host stays behind."

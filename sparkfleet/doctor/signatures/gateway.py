@@ -63,7 +63,7 @@ ROWS = (
         id="gateway-config-invalid",
         pattern=r"\[ALERT\].{0,60}parsing \[(?P<place>[^\]\n]{1,200})\] ?: (?P<what>.{1,300})",
         cause="HAProxy does not accept its configuration at {place}: {what}",
-        fix="`{task:gateway.up}` writes the file anew; correct your own additions to it.",
+        fix="`{task:gateway.up}` writes the file again; correct your own additions to it.",
         source="WhatsApp/proxy#118; jweissig/episode-45#5",
         sample=(
             "[ALERT]    (20) : config : parsing [/etc/haproxy/haproxy.cfg:57] : unknown "

@@ -216,7 +216,7 @@ ROWS = (
             r"|not yet valid certificate|\bTLS\b.{0,300}\bvalidat"
         ),
         cause="A certificate is not valid yet by the clock of this host, which is wrong.",
-        fix="Compare `date` there with the time; then run `sudo timedatectl set-ntp true`.",
+        fix="Compare `date` there with the correct time; then run `sudo timedatectl set-ntp true`.",
         source="NVIDIA/dgx-spark-playbooks trt-llm README",
         recorded=False,
         near_miss="certificate verify failed: self-signed certificate in certificate chain",
@@ -229,8 +229,8 @@ ROWS = (
         ),
         cause="A certificate is signed by an authority that this host does not know.",
         fix=(
-            "A proxy that decrypts signs with its own: add its certificate on that host with "
-            "update-ca-certificates, and name it in SSL_CERT_FILE and REQUESTS_CA_BUNDLE."
+            "A proxy that decrypts TLS signs with its own authority: add its certificate on that "
+            "host with update-ca-certificates, and name it in SSL_CERT_FILE and REQUESTS_CA_BUNDLE."
         ),
         source="Stability-AI/stable-virtual-camera#23; Purfview/whisper-standalone-win#75",
         leads_to=("hub-unreachable", "model-config-missing"),

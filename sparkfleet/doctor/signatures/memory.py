@@ -232,7 +232,7 @@ ROWS = (
             r"\bToo large swap space\. (?P<asked>[\d.]{1,10} GiB) out of the "
             r"(?P<all>[\d.]{1,10})"
         ),
-        cause="vLLM is to set {asked} of the {all} GiB of this host aside for swap.",
+        cause="swap-space sets {asked} of the {all} GiB of this host aside for swap.",
         fix="Set swap-space: 0 in vllm_args, or remove it: with unified memory it gains nothing.",
         source="instructlab/instructlab#2286; Ksuriuri/index-tts-vllm#99",
         sample=(

@@ -104,7 +104,7 @@ ROWS = (
         ),
         cause="The network adapter of this host reported: {what}. Its link went down or flaps.",
         fix=(
-            "Look for `Link down` in `sudo dmesg` on that host, seat the cable anew, and run "
+            "Look for `Link down` in `sudo dmesg` on that host, reseat the cable, and run "
             "`{task:links.verify}`, which counts errors of each rail."
         ),
         source="Lightning-AI/lit-llama#380; llm-d/llm-d#191",

@@ -107,7 +107,7 @@ ROWS = (
         ),
         cause=(
             "The model has a tokenizer of an older form, and the image lacks the package that "
-            "converts it (sentencepiece, tiktoken), or tokenizer.model is not there."
+            "converts it (sentencepiece, tiktoken), or tokenizer.model is missing."
         ),
         fix=(
             "Check the files with `{task:weights.verify}`; add sentencepiece and tiktoken to "

@@ -252,7 +252,7 @@ ROWS = (
         ),
         cause=(
             "The FlashInfer of this image lacks its sources, so it cannot compile a kernel that "
-            "it has not ready."
+            "is not prebuilt."
         ),
         fix=(
             "Use an image whose FlashInfer is complete, or another attention-backend or "
@@ -334,7 +334,7 @@ ROWS = (
             r"|forward compatibility was attempted on non supported HW"
             r"|built for NVIDIA Driver Release [\d.]+ or later"
         ),
-        cause="The host's NVIDIA driver is older than the CUDA of this image needs.",
+        cause="The host's NVIDIA driver is too old for the CUDA of this image.",
         fix=(
             "Update the driver on that host and reboot (580 serves CUDA 13.0), or use an image "
             "with an older CUDA; `nvidia-smi` shows the highest CUDA of a driver."

@@ -27,7 +27,7 @@ ROWS = (
             r"^(?P<unit>[\w@.:\\-]{1,120}\.service): (?:Start request repeated too quickly"
             r"|Failed with result '(?P<result>[\w-]{1,40})'|Unit entered failed state)"
         ),
-        cause="systemd could not start or keep {unit}; its own lines before say why.",
+        cause="systemd could not start or keep {unit}; its own lines before this one say why.",
         fix="Read them on that host: `sudo journalctl -b -u {unit}`.",
         source="threefoldtech/js-sdk#3318; linuxmint/mintupgrade#47",
         role=FailureRole.SYMPTOM,

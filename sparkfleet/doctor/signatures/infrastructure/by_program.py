@@ -16,7 +16,7 @@ ROWS = (
         cause="The container was not started; Docker or Podman says: {what}",
         fix=(
             "Repeat it on that host with `docker run`, as `{task:cluster.render}` shows it; "
-            "`sudo journalctl -u docker` has more words, if any."
+            "`sudo journalctl -u docker` may say more."
         ),
         source="rubenafo/docker-spark-cluster#5; moby/moby#42229",
         role=FailureRole.SYMPTOM,

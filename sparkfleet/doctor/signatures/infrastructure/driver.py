@@ -87,7 +87,7 @@ ROWS = (
             r"NV_ERR_RESET_REQUIRED|GPU requires reset"
             r"|GPU recovery action changed from .{1,60}(?:GPU|Node) Re(?:set|boot)"
         ),
-        cause="The GPU refuses work until it is reset, since an earlier fault.",
+        cause="After an earlier fault the GPU refuses work until it is reset.",
         fix=(
             "Reboot that host, then look in `sudo dmesg` for the Xid before this line; if it comes "
             "back after each start, the GPU is defective."
@@ -210,7 +210,7 @@ ROWS = (
         ),
         fix=(
             "With NVSwitch install and start nvidia-fabricmanager in the version of the driver. "
-            "Reboot a Spark; if it comes back, install its driver anew."
+            "Reboot a Spark; if it comes back, reinstall its driver."
         ),
         source=(
             "pytorch/pytorch#35710; pytorch/pytorch#167537; huggingface/huggingface_hub#4134; "

@@ -227,7 +227,7 @@ ROWS = (
         ),
         cause=(
             "mpirun could not start its daemon on another host: no SSH to it by that name, no "
-            "Open MPI in the PATH of a shell without login there, or no way back to this host."
+            "Open MPI in the PATH of a non-login shell there, or no way back to this host."
         ),
         fix=(
             "Read the line before it, which often is ssh's; `ssh HOST which orted` must work "

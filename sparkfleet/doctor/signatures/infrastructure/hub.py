@@ -28,8 +28,8 @@ ROWS = (
             r"|x509: certificate is valid for [^\n]{1,200}, not )(?P<name>[\w.-]{1,253})"
         ),
         cause=(
-            "What answers for {name} has the certificate of another name: a filter, a captive "
-            "portal or a wrong DNS entry is in between."
+            "The server that answers for {name} has a certificate for another name: a filter, a "
+            "captive portal or a wrong DNS entry is in between."
         ),
         fix=(
             "Try `curl -v https://{name}` on that host, correct DNS or the proxy, or run "
@@ -93,7 +93,7 @@ ROWS = (
             r"(?P<got>\d{1,15})"
         ),
         cause="A download ended early: {got} of {all} bytes arrived.",
-        fix="Run `{task:weights.stage}`: it goes on where it stopped, and proves each file.",
+        fix="Run `{task:weights.stage}`: it resumes where it stopped, and verifies each file.",
         source="huggingface/huggingface_hub#1959; padeoe/hf-mirror-site#4",
         sample=(
             "OSError: Consistency check failed: file should be of size 492265168 but has size "
@@ -106,7 +106,7 @@ ROWS = (
         pattern=r"(?i:still waiting to acquire lock) on (?P<lock>\S{1,400})",
         cause=(
             "Another process downloads the same file, or one that was killed has left its lock on "
-            "a network filesystem: the download waits without end."
+            "a network filesystem: the download waits forever."
         ),
         fix=(
             "If `pgrep -af 'hf|huggingface'` shows no download on any host that shares the cache, "
@@ -177,7 +177,7 @@ ROWS = (
             r"IncompleteRead\((?P<got>\d{1,15}) bytes read, (?P<rest>\d{1,15}) more expected\)"
         ),
         cause="A download broke in the middle: {got} bytes arrived, {rest} are missing.",
-        fix="Run `{task:weights.stage}`: it goes on where it stopped, and proves each file.",
+        fix="Run `{task:weights.stage}`: it resumes where it stopped, and verifies each file.",
         source="rsxdalv/TTS-WebUI#232; SamurAIGPT/Generative-Media-Skills#31",
         leads_to=("hub-unreachable",),
         sample=(

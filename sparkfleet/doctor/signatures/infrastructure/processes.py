@@ -96,8 +96,8 @@ ROWS = (
         id="uva-unavailable",
         pattern=r"\bRuntimeError: UVA is not available",
         cause=(
-            "vLLM's second model runner needs pinned memory of the host, which is off here: it is "
-            "by default under WSL2."
+            "vLLM's second model runner needs pinned memory of the host, which is off here, as it "
+            "is by default under WSL2."
         ),
         fix=(
             "Under WSL2 set VLLM_WSL2_ENABLE_PIN_MEMORY: 1 in vllm_env, or "

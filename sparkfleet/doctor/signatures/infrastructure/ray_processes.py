@@ -134,10 +134,11 @@ ROWS = (
             r"Couldn't start Redis\b|RedisError: Could not establish connection to Redis"
             r"|Failed to connect to Redis\b"
         ),
-        cause="Ray's head does not get at Redis, in which it keeps its state.",
+        cause="Ray's head cannot reach Redis, where it keeps its state.",
         fix=(
             "Unset RAY_REDIS_ADDRESS, which a Spark cluster does not need, and read redis.err in "
-            "/tmp/ray/session_latest/logs; old versions of Ray start a Redis: take a new one."
+            "/tmp/ray/session_latest/logs; old versions of Ray start a Redis of their own: use a "
+            "newer Ray."
         ),
         source="ray-project/ray PR#33842; ray-project/ray#13787",
         leads_to=("ray-head-unreachable", "ray-node-start-timeout", "ray-raylet-died"),

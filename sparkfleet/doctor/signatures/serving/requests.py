@@ -15,7 +15,7 @@ ROWS = (
         ),
         cause=(
             "A request was refused: its messages and the tokens that it asks for (max_tokens) are "
-            "more than max-model-len. The engine serves on."
+            "more than max-model-len. The engine continues to serve."
         ),
         fix=(
             "Raise max-model-len in vllm_args (`{task:recipes.fit} RECIPE` says what the memory "

@@ -168,8 +168,8 @@ ROWS = (
             r"|customized max_cudagraph_capture_size\(=\d{1,9}\) should be consistent"
         ),
         cause=(
-            "No size of CUDA graphs fits both the speculative tokens and --tp, or those that "
-            "vllm_args list."
+            "No size of CUDA graphs, or none of those in vllm_args, fits both the speculative "
+            "tokens and --tp."
         ),
         fix=(
             "Remove cudagraph_capture_sizes from vllm_args, or choose num_speculative_tokens so "

@@ -54,7 +54,7 @@ HINTS = (
     (r"short-name", "include the registry: docker.io/vllm/vllm-openai:TAG"),
     (r"manifest unknown|not found", "check the name and the registry's list of tags"),
     (r"could not select device driver|unresolvable CDI",
-     "the engine cannot give containers the GPU: nvidia-ctk on that host, or engine_gpus"),
+     "containers get no GPU there: {task:hosts.prepare} shows the set-up; or set engine_gpus"),
 )  # fmt: skip
 
 

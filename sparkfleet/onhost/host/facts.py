@@ -124,7 +124,7 @@ def note_tool(*argv: str) -> str:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        facts[source] = {"failed": f"no answer in {TOOL_TIMEOUT} s"}
+        facts[source] = {"failed": f"no answer within {TOOL_TIMEOUT} s"}
         return ""
     output = done.stdout.decode("utf-8", "backslashreplace")
     failed = f"status {done.returncode}: {output}{done.stderr.decode('utf-8', 'backslashreplace')}"

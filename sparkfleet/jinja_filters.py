@@ -6,16 +6,13 @@ import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sparkfleet.errors import TemplateError
 from sparkfleet.regular_expressions import replace_matches
 from sparkfleet.report.visible import escape_line
 from sparkfleet.values import TRUE, parse_json
 from sparkfleet.variables.names import is_variable_name
-
-if TYPE_CHECKING:
-    from sparkfleet.commands import Command
 
 
 def lookup(kind: str, *names: str, default: Any = "") -> Any:
@@ -40,10 +37,6 @@ def _combine(first: Mapping[str, Any], *rest: Mapping[str, Any]) -> dict[str, An
 
 def _regex_replace(value: str, pattern: str, replacement: str = "") -> str:
     return replace_matches(str(pattern), str(replacement), str(value))
-
-
-def _format_command(command: Command) -> str:
-    return command.line()
 
 
 def _quote_word(value: Any) -> str:
@@ -109,7 +102,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "basename": os.path.basename,
     "bool": _to_bool,
     "combine": _combine,
-    "command": _format_command,
     "comment": _escape_comment,
     "dirname": os.path.dirname,
     "from_json": parse_json,
@@ -120,7 +112,6 @@ FILTERS: Mapping[str, Callable[..., Any]] = {
     "unit_text": _escape_unit_text,
     "unit_word": _quote_unit_word,
     "variable": _check_variable_name,
-    "word": _quote_word,
 }
 
 TESTS: Mapping[str, Callable[..., bool]] = {

@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparkfleet.commands import Command
 from sparkfleet.errors import InventoryError, PlaybookError, TemplateError, Where
 from sparkfleet.templating import (
     evaluate_expression,
@@ -139,10 +138,10 @@ def test_a_condition_is_a_bare_expression() -> None:
 def test_a_file_is_rendered_and_an_error_in_it_names_its_line(tmp_path: Path) -> None:
     path = tmp_path / "run.sh.j2"
     path.write_text(
-        "#!/bin/sh\n{% if yes %}\nexec {{ run | command }} {{ word | word }}\n{% endif %}\n"
+        "#!/bin/sh\n{% if yes %}\nexec {{ run | quote }} {{ word | quote }}\n{% endif %}\n"
     )
-    values = {"yes": True, "run": Command(argv=("a b", "c")), "word": "$x"}
-    assert render_file(path, values) == "#!/bin/sh\nexec 'a b' c '$x'\n"
+    values = {"yes": True, "run": "a b", "word": "$x"}
+    assert render_file(path, values) == "#!/bin/sh\nexec 'a b' '$x'\n"
     with pytest.raises(TemplateError) as refusal:
         render_file(path, {"yes": True, "word": ""})
     assert str(refusal.value.problems[0].where) == f"{path}:3"

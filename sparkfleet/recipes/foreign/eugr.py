@@ -55,7 +55,7 @@ def convert_eugr_recipe(draft: RecipeDraft) -> None:
     title = description or name
     draft.set("description", str(title.data).strip(), title)
     if solo_only:
-        defaults = {**defaults, TENSOR_PARALLEL: _one_at(defaults, draft.tree)}
+        defaults = {**defaults, TENSOR_PARALLEL: _build_solo_size(defaults, draft.tree)}
     template = CommandTemplate(defaults, strict=True, doubled=True)
     command = read_serve_command(command_node, template)
     set_model(draft, command, model)
@@ -72,7 +72,8 @@ def convert_eugr_recipe(draft: RecipeDraft) -> None:
         draft.note(f"{key.data} is not a key of eugr's recipes, and is left out", key)
 
 
-def _one_at(defaults: dict[str, Node], tree: Node) -> Scalar:
+def _build_solo_size(defaults: dict[str, Node], tree: Node) -> Scalar:
+    """Return the size 1 at the place where the file sets it, or of the file."""
     place = defaults.get(TENSOR_PARALLEL, tree)
     return Scalar(source=place.source, line=place.line, col=place.col, value=1)
 

@@ -1,4 +1,4 @@
-"""Writes a recipe for eugr's launcher or for sparkrun, as far as both can say it."""
+"""Writes a recipe for eugr's launcher or for sparkrun, as far as they can express it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ DEFAULT_OPTIONS = {  # options whose values other tools keep in `defaults`
     "max-num-seqs": "max_num_seqs",
     "max-num-batched-tokens": "max_num_batched_tokens",
 }
-SAID = {  # variables that an export has
+EXPORTED = {  # variables that an export has
     *("vllm_model", "vllm_args", "vllm_raw_args", "vllm_env", "nccl_env", "vllm_served_name"),
     *("vllm_port", "vllm_executor", "engine_image", "engine_mods"),
     *("weights_revision", "weights_drafts"),
@@ -53,7 +53,7 @@ FOLDER = "@MODEL@"  # the folder of the weights, which is another with every too
 
 @dataclass(slots=True)
 class Export:
-    """A recipe in another tool's format, and what it could not say."""
+    """A recipe in another tool's format, and what that could not express."""
 
     text: str = ""
     left_out: list[str] = field(default_factory=list)
@@ -170,9 +170,9 @@ def _build_command(values: Mapping[str, Any], recipe: Recipe, target: Format) ->
         words.append(["--revision", "{model_revision}"])
     defaults = _build_defaults(recipe, values)
     given = lay_dotted_keys(values.get("vllm_args") or {})
-    said = {name: value for name, value in given.items() if _find_obstacle(value, target) is None}
-    for name, value in said.items():
-        words += list(_format_option(name, value, defaults, doubled=doubled))
+    for name, value in given.items():
+        if _find_obstacle(value, target) is None:
+            words += list(_format_option(name, value, defaults, doubled=doubled))
     raw = [str(word) for word in values.get("vllm_raw_args") or ()]
     if _find_obstacle(raw, target) is None:
         words += _format_raw_words(raw, doubled=doubled)
@@ -209,7 +209,7 @@ def _escape(text: str, *, doubled: bool) -> str:
 
 def _list_left_out(recipe: Recipe, values: Mapping[str, Any], target: Format) -> Iterator[str]:
     for name, value in values.items():
-        if name not in SAID and value not in (None, [], {}, ""):
+        if name not in EXPORTED and value not in (None, [], {}, ""):
             needed = "; without it the model may not start" if name in NEEDED else ""
             yield f"{name} has no counterpart{needed}"
     yield from _list_obstacles(values, target)

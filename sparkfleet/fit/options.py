@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sparkfleet.errors import InputError
+from sparkfleet.errors import InputError, quote_value
 from sparkfleet.values import parse_json
 from sparkfleet.vllm.numbers import convert_fraction, is_auto_length, parse_human_readable_int
 from sparkfleet.vllm.option_types import convert_option_integer
@@ -17,6 +17,7 @@ BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
 MOST_TOKENS = 1 << 30
 ALLOW_LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 PLE_TABLE = "VLLM_PLE_TABLE_MEMORY"  # of local-inference-lab/vllm
+SPECULATION_HINT = "write a mapping: speculative-config: {method: mtp, num_speculative_tokens: 2}"
 STORED = (  # methods that name the format of a checkpoint and convert nothing
     "modelopt",
     "modelopt_fp4",
@@ -209,11 +210,13 @@ def _parse_speculation(value: Any) -> Speculation | None:
         try:
             value = parse_json(value)
         except ValueError as error:
-            raise InputError(f"speculative-config is not JSON: {error}") from error
+            problem = f"speculative-config is not JSON: {error}"
+            raise InputError(problem, hint=SPECULATION_HINT) from error
     if not value:
         return None
     if not isinstance(value, Mapping):
-        raise InputError(f"speculative-config: expected a JSON object (got {value!r})")
+        problem = f"speculative-config: expected a JSON object (got {quote_value(value)})"
+        raise InputError(problem, hint=SPECULATION_HINT)
     model = value.get("model")
     return Speculation(
         method=str(value.get("method") or "draft_model"),

@@ -214,8 +214,9 @@ def test_a_draft_model_is_loaded_on_every_rank_and_keeps_a_cache() -> None:
     ],
 )
 def test_negative_and_absurd_options_are_errors(args: dict[str, Any], message: str) -> None:
-    with pytest.raises(InputError, match=re.escape(message)):
+    with pytest.raises(InputError, match=re.escape(message)) as refusal:
         parse_serve_options(read_vllm_options(args))
+    assert (refusal.value.hint or "").startswith(("write", "gpu-memory-utilization is a fraction"))
 
 
 def test_options_are_read_as_vllm_reads_them() -> None:

@@ -17,7 +17,7 @@ from sparkfleet.quantities import format_exact_size, parse_seconds, parse_size
 
 TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
 FALSE = ("0", "f", "false", "n", "no", "off")
-MOST_DEPTH = 100  # of values in values, as in YAML
+MOST_DEPTH = 100  # of values in values, in JSON and YAML
 MOST_COUNT = 1 << 60  # bytes; larger than any disk
 TOO_DEEP = f"values are nested more than {MOST_DEPTH} deep"
 MOST_DIGITS = 18  # int() itself refuses thousands

@@ -42,7 +42,7 @@ class HostFacts:
     memory: Memory | None = None
     gpus: tuple[Gpu, ...] = ()
     gpu_processes: tuple[GpuProcess, ...] = ()
-    desktop: tuple[GpuProcess, ...] = ()  # that draw on the GPU
+    desktop: tuple[GpuProcess, ...] = ()  # processes that draw on the GPU
     lingers: bool | None = None  # whether what this user runs outlives its logins
     release: Release = field(default_factory=Release)
     system: System = field(default_factory=System)

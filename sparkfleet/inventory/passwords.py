@@ -14,7 +14,6 @@ from sparkfleet.templating import holds_template
 from sparkfleet.variables.secret import FROM_FILE, SUDO_PASSWORDS, is_file
 
 COMMAND_LINE = "--set"
-SHARED_MODE = 0o077  # permissions of a file that let others than its owner at it
 
 
 def read_sudo_password(values: Mapping[str, Value]) -> str:
@@ -72,7 +71,7 @@ def _check_password_literal(name: str, value: Value) -> None:
 
 def _check_password_mode(name: str, path: Path, where: Where | None) -> None:
     mode = stat.S_IMODE(path.stat().st_mode)
-    if mode & SHARED_MODE:
+    if mode & secret_files.SHARED_MODE:
         raise InventoryError(
             f"{name} is a password, but other users can read {path} (mode {mode:04o})",
             where=where,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sparkfleet.errors import InventoryError, Where
 
-OTHERS = stat.S_IRWXG | stat.S_IRWXO
+SHARED_MODE = stat.S_IRWXG | stat.S_IRWXO  # permissions that let other users access a file
 MOST_TEXT = 1 << 20  # bytes
 
 
@@ -46,7 +46,7 @@ def read_private_file(path: Path, *, subject: str, where: Where | None, hint: st
     except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InventoryError(f"{subject}: {path}: {reason}", where=where, hint=hint) from None
-    if mode & OTHERS:
+    if mode & SHARED_MODE:
         raise InventoryError(
             f"{subject}: {path}: other users can read it (mode {mode:04o}, expected 0600)",
             where=where,

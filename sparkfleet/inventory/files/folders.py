@@ -72,10 +72,10 @@ class VariableFolder:
             return False
         if name not in self._needed:
             return True
-        has_plain_siblings = path.parent != self._path and _is_encrypted(path)
-        if has_plain_siblings:
+        is_vault = path.parent != self._path and _is_encrypted(path)
+        if is_vault:
             self._tree.encrypted.append(str(path))
-        return has_plain_siblings
+        return is_vault
 
     def _load(self, path: Path, *, passes_over: bool) -> Variables:
         try:
@@ -85,7 +85,7 @@ class VariableFolder:
                 vault=True,
             )
         except InventoryError as failure:
-            if not (passes_over and all(map(_tells_encryption, failure.problems))):
+            if not (passes_over and all(map(_reports_encryption, failure.problems))):
                 self._tree.problems += failure.problems
             return {}
         variables = read_variables(node, self._tree, noted=not passes_over)
@@ -102,7 +102,7 @@ def _is_encrypted(path: Path) -> bool:
     return find_encryption(path.read_bytes()[:MAX_BYTES]) is not None
 
 
-def _tells_encryption(problem: Problem) -> bool:
+def _reports_encryption(problem: Problem) -> bool:
     return VAULT in problem.message or ENCRYPTED in problem.message
 
 

@@ -304,7 +304,7 @@ RULES = (
     Rule(
         id="help",
         why="vLLM prints its help and exits, and nothing is served",
-        source="vLLM's utils/argparse_utils.py, 0.10 to 0.33",
+        source="vLLM's argument parser (argparse)",
         find=_check_help,
     ),
     Rule(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from packaging.version import Version
+
 from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext, format_option_value
@@ -22,6 +24,7 @@ UNCHANGED = ("dtype", "mm-encoder-tp-mode", "runner")  # the same list in 0.10 t
 LISTED = ("attention-backend", "moe-backend", "kv-cache-dtype", *EXTENDED, *PLUGINS)
 UNDERLINED = ("moe-backend", "linear-backend", "sparse-indexer-topk-backend")  # "-" is "_"
 PROCESSOR_DEVICES = ("auto", "cpu")  # and, on a Spark, cuda
+DEVICES_READ = Version("0.32.0")  # the release whose source was read for them
 LOWER = (*UNDERLINED, "load-format")  # vLLM takes these in any case
 
 
@@ -125,6 +128,8 @@ def _check_processor_device(context: RuleContext) -> Iterator[RuleFinding]:
     is_gpu = option.value == "cuda"
     if is_gpu and context.option("ec-transfer-config") is not None:
         return  # an instance that only encodes may use the GPU
+    version = releases.parse_version(context.version)
+    is_read = version is None or version.release[:2] == DEVICES_READ.release[:2]
     reason = ": cuda is for an instance without the language model" if is_gpu else ""
     yield RuleFinding(
         subject=option.flag,
@@ -132,7 +137,7 @@ def _check_processor_device(context: RuleContext) -> Iterator[RuleFinding]:
         seen=format_option_value(option.value)[:80],
         where=option.where,
         fix=f"remove {option.name}, or write {option.name}: cpu",
-        severity=Severity.WARNING if is_gpu else Severity.ERROR,
+        severity=Severity.ERROR if is_read and not is_gpu else Severity.WARNING,
     )
 
 

@@ -342,6 +342,8 @@ def test_a_device_that_cannot_prepare_images_is_reported(
 ) -> None:
     recipe = {"vllm_model": "a", "vllm_args": args}
     assert recipes.found(recipe).get("processor_device") == expected
+    newer = recipes.found(recipe, known=ObservedFacts(vllm="0.33.0"))
+    assert newer.get("processor_device") == (expected and "warning")
 
 
 def test_a_value_is_compared_with_the_engine_that_was_looked_into(recipes: Recipes) -> None:

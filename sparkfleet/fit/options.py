@@ -8,6 +8,7 @@ from typing import Any
 
 from sparkfleet.errors import InputError, quote_value
 from sparkfleet.values import parse_json
+from sparkfleet.vllm.environment import is_switched_on
 from sparkfleet.vllm.numbers import convert_fraction, is_auto_length, parse_human_readable_int
 from sparkfleet.vllm.option_types import convert_option_integer
 from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION, VllmOptions, parse_json_object
@@ -125,7 +126,7 @@ def parse_serve_options(
 def _can_stretch(given: Mapping[str, Any], environment: Mapping[str, Any]) -> bool:
     """Return whether vLLM may take more positions than config.json has."""
     overridden = any(given.get(name) for name in ("hf-overrides", "rope-scaling", "config-format"))
-    return overridden or str(environment.get(ALLOW_LONG)).lower() in ("1", "true")
+    return overridden or is_switched_on(environment.get(ALLOW_LONG))
 
 
 def _find_disk_tables(given: Mapping[str, Any], environment: Mapping[str, Any]) -> str:

@@ -23,6 +23,7 @@ from sparkfleet.recipes.rules.models import (
 )
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
+from sparkfleet.vllm.environment import is_switched_on
 from sparkfleet.vllm.options import VllmOption, parse_json_object
 from sparkfleet.vllm.releases import parse_version
 
@@ -101,7 +102,7 @@ def _check_marlin(context: RuleContext) -> Iterator[RuleFinding]:
             fix="write in vllm_args: moe-backend: marlin",
             severity=Severity.WARNING,
         )
-    if str(context.environment.get(NATIVE_FP4)).lower() in ("1", "true"):
+    if is_switched_on(context.environment.get(NATIVE_FP4)):
         yield RuleFinding(
             subject=NATIVE_FP4,
             expected="0: the native FP4 kernel for MoE does not run right on sm_121",
@@ -141,8 +142,7 @@ def _check_attention_gpu(context: RuleContext) -> Iterator[RuleFinding]:
 
 def _check_attention_kind(context: RuleContext) -> Iterator[RuleFinding]:
     latent = context.facts.latent
-    disabled = str(context.environment.get("VLLM_MLA_DISABLE") or "0").lower() in ("1", "true")
-    if latent is None or disabled:
+    if latent is None or is_switched_on(context.environment.get("VLLM_MLA_DISABLE")):
         return
     for option, name in find_attention_backends(context):
         if name in (FOR_HEADS if latent else FOR_LATENT):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from packaging.version import Version
 
@@ -12,6 +11,7 @@ from sparkfleet.model import Severity
 from sparkfleet.recipes.rules.bounds import read_count
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
+from sparkfleet.vllm.environment import is_switched_on
 from sparkfleet.vllm.options import VllmOption, parse_json_object
 from sparkfleet.vllm.releases import parse_version
 
@@ -202,7 +202,8 @@ def _check_async_start(context: RuleContext) -> Iterator[RuleFinding]:
     if option is None or option.value is not True or version is None or version < ASYNC_SINCE:
         return
     ray = context.tp * context.pp > 1 and context.settings.text("vllm_executor") == "ray"
-    if ray and version < RAY_ASYNC_SINCE and not _is_on(context.environment.get(RAY_VARIABLE)):
+    ray_v2 = is_switched_on(context.environment.get(RAY_VARIABLE))
+    if ray and version < RAY_ASYNC_SINCE and not ray_v2:
         seen, fix = "vllm_executor: ray", "remove async-scheduling, or set vllm_executor: mp"
     elif context.pp > 1 and version <= STAGED_ASYNC_UNTIL:
         seen, fix = f"--pp {context.pp}", "remove async-scheduling, or divide the model by --tp"
@@ -255,10 +256,6 @@ def _check_long_prefills(context: RuleContext) -> Iterator[RuleFinding]:
             fix="lower long-prefill-token-threshold, or remove it",
             severity=severity,
         )
-
-
-def _is_on(value: Any) -> bool:
-    return str(value).lower() in ("1", "true")
 
 
 def _check_mega_experts(context: RuleContext) -> Iterator[RuleFinding]:

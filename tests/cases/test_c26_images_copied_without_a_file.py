@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from sparkfleet.launch.images import plan
+from sparkfleet.launch.images import checks, plan
 from sparkfleet.onhost import __file__ as onhost
 from tests.engines import DOCKER, WITH_IMAGE, settings, survey
 
@@ -23,7 +23,7 @@ def test_an_old_image_of_that_name_is_replaced() -> None:
 def test_a_disk_that_is_too_small_is_known_before_a_byte_moves() -> None:
     small = replace(DOCKER, free=34_000_000_000)
     fleet = {"spark-1": survey(image=BIG), "spark-2": survey(image=OLD, daemon=small)}
-    (verdict,) = plan.check_image_space(fleet, plan.plan_distribution(fleet, OWN))
+    (verdict,) = checks.check_image_space(fleet, plan.plan_distribution(fleet, OWN))
     assert verdict.refuses
     assert (verdict.host, verdict.subject, verdict.seen) == (
         "spark-2",

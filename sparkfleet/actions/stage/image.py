@@ -18,8 +18,8 @@ from sparkfleet.actions.stage.image_contents import (
 from sparkfleet.actions.stage.transfer_times import format_link_time
 from sparkfleet.launch.host.engine_kind import NATIVE, read_engine_kind
 from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.images import checks, transfer
 from sparkfleet.launch.images import plan as planning
-from sparkfleet.launch.images import transfer
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.launch.images.transfer import ImageHost
 from sparkfleet.model import Change, Host, Verdict
@@ -103,7 +103,7 @@ class StageImage(Action[ImageArgs]):
 def _plan_obtain(
     surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> dict[str, Plan]:
-    verdicts = tuple(planning.check_missing_images(surveys, settings))
+    verdicts = tuple(checks.check_missing_images(surveys, settings))
     return {
         name: Plan(
             changes=tuple(_obtain_changes(work, settings[name])),
@@ -127,8 +127,8 @@ def _plan_spread(
     run: RunContext, surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
 ) -> dict[str, Plan]:
     plans = planning.plan_distribution(surveys, settings)
-    verdicts: list[Verdict] = [*planning.check_unequal_images(surveys, settings)]
-    verdicts += planning.check_image_space(surveys, plans)
+    verdicts: list[Verdict] = [*checks.check_unequal_images(surveys, settings)]
+    verdicts += checks.check_image_space(surveys, plans)
     for host in run.cluster.hosts:
         if not plans[host.name].source:
             verdicts += check_host_image(run, host, surveys[host.name])

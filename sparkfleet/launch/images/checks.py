@@ -1,13 +1,21 @@
-"""Checks of an image's contents before anything is stopped; pure."""
+"""Checks of images: on every host, room to copy, contents; before anything is stopped; pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from sparkfleet.launch.host.image import ContainerImage, Probe
+from sparkfleet.launch.host.survey import Survey
+from sparkfleet.launch.images.plan import (
+    DistributePlan,
+    find_image_owner,
+    is_different_image,
+    plan_distribution,
+)
 from sparkfleet.model import Severity, Verdict
+from sparkfleet.quantities import format_size
 from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, error, warning
 
@@ -19,6 +27,9 @@ CONDITION = re.compile(r"(?P<name>cuda|driver)(?P<sign>[<>]=?|=)(?P<version>\d+(
 CUDA_OF_DRIVER = {"570": "12.8", "575": "12.9", "580": "13.0", "590": "13.1", "610": "13.3"}
 # Network settings, which only fit their author's network; NCCL_VERSION is in every CUDA image.
 BAKED = re.compile(r"(NCCL|GLOO|UCX|TP)_(?!(VERSION|HOME)$)\w+|VLLM_(NCCL_SO_PATH|HOST_IP)")
+LOAD_NEEDS = 2  # times the size: an engine unpacks an image in addition to its own copy
+SAVE_NEEDS = 1  # times the size: overlay2 writes a temporary copy to save an image
+STREAMING = "overlayfs"  # storage driver of the containerd image store, which saves as a stream
 MINIMUM_VERSIONS = (("vllm", "vllm_min_version"), ("transformers", "vllm_min_transformers"))
 
 
@@ -33,6 +44,92 @@ class PackageLocation:
     source: str
     absent: str
     add: str
+
+
+def check_missing_images(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> Iterator[Verdict]:
+    """Yield errors for missing images with engine_image_source: none."""
+    head = next(iter(surveys))
+    way = settings[head].text("engine_image_source")
+    for name, survey in surveys.items():
+        if way != "none" or survey.image or survey.base:
+            continue
+        image = settings[name].text("engine_image")
+        yield error(
+            "image.present",
+            name,
+            image,
+            expected="the image on this host (engine_image_source is none)",
+            seen="no image",
+            source=str(settings[name].origin("engine_image")),
+            fix=f"on that host: {survey.daemon.cli if survey.daemon else 'docker'} pull {image}, "
+            "or set engine_image_source: copy",
+        )
+
+
+def check_unequal_images(
+    surveys: Mapping[str, Survey], settings: Mapping[str, Settings]
+) -> Iterator[Verdict]:
+    """Yield errors for hosts whose image differs from the first one and is not copied."""
+    source = find_image_owner(surveys)
+    plans = plan_distribution(surveys, settings)
+    for name, survey in surveys.items():
+        if (
+            source is None
+            or plans[name].source
+            or not is_different_image(survey.image, surveys[source].image)
+        ):
+            continue
+        yield error(
+            "image.same",
+            name,
+            survey.image_name or settings[name].text("engine_image"),
+            expected=f"{_format_image_digest(surveys[source].image)}, as on {source}",
+            seen=_format_image_digest(survey.image),
+            source="RepoDigests and RootFS.Layers",
+            fix="pin it by digest, NAME@sha256:..., or set engine_image_source: copy",
+        )
+
+
+def _format_image_digest(image: ContainerImage | None) -> str:
+    return "no image" if image is None else image.digest or f"layers {image.key}"
+
+
+def check_image_space(
+    surveys: Mapping[str, Survey], plans: Mapping[str, DistributePlan]
+) -> Iterator[Verdict]:
+    """Yield errors for hosts without disk space for a copy, at either end."""
+    sources = {plan.source for plan in plans.values() if plan.source}
+    for source in sources:
+        yield from _check_engine_storage(surveys[source], source, surveys[source].image, SAVE_NEEDS)
+        for name, plan in plans.items():
+            if plan.source == source:
+                yield from _check_engine_storage(
+                    surveys[name], name, surveys[source].image, LOAD_NEEDS
+                )
+
+
+def _check_engine_storage(
+    survey: Survey, name: str, image: ContainerImage | None, times: int
+) -> Iterator[Verdict]:
+    daemon = survey.daemon
+    if image is None or daemon is None or daemon.free is None:
+        return
+    if times == SAVE_NEEDS and daemon.storage == STREAMING:
+        return
+    needed = times * image.size
+    if daemon.free >= needed:
+        return
+    yield error(
+        "image.space",
+        name,
+        daemon.root,
+        expected=f"{format_size(needed)} free to copy {image.name}",
+        seen=f"{format_size(daemon.free)} free",
+        source=f"{daemon.cli} info, statvfs",
+        fix=f"on that host: {daemon.cli} image prune; usage: {daemon.cli} system df",
+    )
 
 
 def check_image_contents(

@@ -10,7 +10,7 @@ import pytest
 
 from sparkfleet.launch.host.image import ContainerImage, parse_image
 from sparkfleet.launch.host.survey import Survey
-from sparkfleet.launch.images import plan
+from sparkfleet.launch.images import checks, plan
 from sparkfleet.launch.images.checks import check_image_contents, is_at_least
 from sparkfleet.launch.images.plan import AcquirePlan, DistributePlan
 from sparkfleet.model import Severity, Verdict
@@ -47,10 +47,10 @@ def test_with_none_no_host_pulls_and_absence_is_an_error() -> None:
     own = _own(engine_image_source="none")
     fleet = _fleet(HAS, BARE)
     assert set(plan.plan_acquisition(fleet, own).values()) == {NOTHING}
-    (verdict,) = plan.check_missing_images(fleet, own)
+    (verdict,) = checks.check_missing_images(fleet, own)
     assert (verdict.host, verdict.seen) == ("spark-2", "no image")
     assert f"docker pull {IMAGE}" in verdict.fix
-    assert not [*plan.check_missing_images(fleet, _own())]
+    assert not [*checks.check_missing_images(fleet, _own())]
 
 
 def test_more_packages_are_built_once_and_copied() -> None:
@@ -95,11 +95,11 @@ def test_one_image_under_two_storage_drivers_is_the_same() -> None:
 
 def test_two_images_of_one_name_are_an_error_where_none_is_copied() -> None:
     own = _own(engine_image_source="pull")
-    (verdict,) = plan.check_unequal_images(_fleet(HAS, survey(image=OTHER)), own)
+    (verdict,) = checks.check_unequal_images(_fleet(HAS, survey(image=OTHER)), own)
     assert (verdict.host, verdict.seen) == ("spark-2", "sha256:d2")
     assert verdict.expected == "sha256:d1, as on spark-1"
     assert "@sha256:" in verdict.fix
-    assert not [*plan.check_unequal_images(_fleet(HAS, survey(image=OTHER)), _own())]
+    assert not [*checks.check_unequal_images(_fleet(HAS, survey(image=OTHER)), _own())]
 
 
 def test_room_is_wanted_at_both_ends_of_a_copy() -> None:
@@ -108,13 +108,13 @@ def test_room_is_wanted_at_both_ends_of_a_copy() -> None:
     fleet = _fleet(survey(daemon=tiny), replace(BARE, daemon=small))
     found = {
         one.host: one
-        for one in plan.check_image_space(fleet, plan.plan_distribution(fleet, _own()))
+        for one in checks.check_image_space(fleet, plan.plan_distribution(fleet, _own()))
     }
     assert found["spark-2"].expected.startswith("40 GB free")
     assert found["spark-2"].seen == "30 GB free"
     assert found["spark-1"].refuses
     streams = _fleet(survey(daemon=replace(tiny, storage="overlayfs")), BARE)
-    assert [*plan.check_image_space(streams, plan.plan_distribution(streams, _own()))] == []
+    assert [*checks.check_image_space(streams, plan.plan_distribution(streams, _own()))] == []
 
 
 def _inside(

@@ -23,8 +23,8 @@ from sparkfleet.launch.endpoint.throughput import compute_throughput
 from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.host.installed_vllm import summarize_probe
 from sparkfleet.launch.host.survey import parse_survey
-from sparkfleet.launch.images.checks import check_image_contents
-from sparkfleet.launch.images.plan import DistributePlan, check_image_space, plan_distribution
+from sparkfleet.launch.images.checks import check_image_contents, check_image_space
+from sparkfleet.launch.images.plan import DistributePlan, plan_distribution
 from sparkfleet.launch.preflight.available_memory import compute_available_memory
 from sparkfleet.launch.preflight.preflight import check_hosts
 from sparkfleet.links.addressing.host_network import parse_host_network

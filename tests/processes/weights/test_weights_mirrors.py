@@ -227,7 +227,9 @@ def test_a_token_file_that_cannot_be_read_is_named(
 
 def test_a_token_with_invalid_characters_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HF_TOKEN", "\u201chf_secret\u201d")
-    with pytest.raises(HubError, match=r"HF_TOKEN or .*token contains invalid characters") as caught:
+    with pytest.raises(
+        HubError, match=r"HF_TOKEN or .*token contains invalid characters"
+    ) as caught:
         hub.read_token()
     assert "hf_secret" not in str(caught.value)
 

@@ -4,9 +4,9 @@ from sparkfleet.links.bandwidth.measurement import measure_rates
 from sparkfleet.links.bandwidth.rates import Samples
 from sparkfleet.links.bandwidth.verdicts import judge_rates
 from sparkfleet.links.checks.static_gate import check_machines, run_static_gate
-from sparkfleet.links.environment import EnvVar, compute_rank_env
 from sparkfleet.links.gate import run_gate, sample_rates
 from sparkfleet.links.model import Cable, Cage, Fabric, Rail, Topology
+from sparkfleet.links.nccl_environment import EnvVar, compute_rank_env
 from sparkfleet.links.reachability.active_gate import run_active_gate
 from sparkfleet.links.reachability.plan import plan_reachability
 from sparkfleet.links.reachability.verdicts import judge_reach

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from sparkfleet.facts import HostFacts
-from sparkfleet.links.environment import compute_rank_env
 from sparkfleet.links.model import Cage, Fabric, Rail
+from sparkfleet.links.nccl_environment import compute_rank_env
 from sparkfleet.model import EMPTY, Host, Verdict
 
 

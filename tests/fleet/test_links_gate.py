@@ -18,7 +18,7 @@ from sparkfleet.lab.fleet import LabFleet, LabRail
 from sparkfleet.links import Fabric, Samples, Topology
 from sparkfleet.links.bandwidth.rates import schedule_steps
 from sparkfleet.links.bandwidth.verdicts import BUSY, CROWDED, NO_IDLE
-from sparkfleet.links.environment import SOCKETS
+from sparkfleet.links.nccl_environment import SOCKETS
 from sparkfleet.model import Host, Severity, Value, Verdict
 from sparkfleet.remote.channel import Channel
 from sparkfleet.remote.connection import Connection

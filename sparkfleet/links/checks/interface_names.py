@@ -9,7 +9,7 @@ from typing import Any
 
 from sparkfleet.facts import HostFacts
 from sparkfleet.facts.network import Netdev
-from sparkfleet.links.environment import SOCKETS
+from sparkfleet.links.nccl_environment import SOCKETS
 from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error
 

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from sparkfleet.links import hca_filter
 from sparkfleet.links.checks.interface_names import parse_ipv4
 from sparkfleet.links.checks.variable_places import format_removal
-from sparkfleet.links.environment import PER_HOST
 from sparkfleet.links.evidence import Check, Evidence
+from sparkfleet.links.nccl_environment import PER_HOST
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.verdicts import build_verdict, error, warning
 

@@ -12,8 +12,8 @@ from sparkfleet.links.checks.interface_names import (
     parse_interface_names,
 )
 from sparkfleet.links.checks.variable_places import format_removal
-from sparkfleet.links.environment import SOCKETS
 from sparkfleet.links.evidence import Check, Evidence
+from sparkfleet.links.nccl_environment import SOCKETS
 from sparkfleet.model import Host, Verdict
 from sparkfleet.verdicts import error, info
 

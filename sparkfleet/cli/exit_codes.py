@@ -1,4 +1,7 @@
-"""The exit code of a task, from its findings and the hosts that failed: docs/exit-codes.md."""
+"""The exit code of a task, from its findings and the hosts that failed: docs/exit-codes.md.
+
+The codes themselves belong to the errors of `sparkfleet.errors`.
+"""
 
 from __future__ import annotations
 

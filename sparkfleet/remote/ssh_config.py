@@ -82,9 +82,9 @@ def _is_usual(name: str, value: str, config: ConfigValues) -> bool:
 
 
 def merge_ssh_config(options: SshOptions, config: ConfigValues) -> SshOptions:
-    """Return `options`, and what ``ssh -G`` said where they say nothing.
+    """Return `options`, completed by the output of ``ssh -G``.
 
-    The jump hosts it said are left to a look of their own.
+    Jump hosts in that output are resolved separately.
     """
     tokens = _resolve_tokens(options, config)
     checking = _first_value(config, "stricthostkeychecking", "yes")

@@ -23,7 +23,10 @@ TWINS = (
 
 
 def check_subnets(evidence: Evidence) -> Iterator[Verdict]:
-    """Refuse two interfaces of a host in one subnet; twins of one cage only get a warning."""
+    """Refuse two interfaces of a host in one subnet, if one of them is a rail.
+
+    Twins of one cage, and subnets that only overlap, get a warning.
+    """
     for host in evidence.hosts:
         rails = [rail for rail in evidence.every_rail(host) if _is_routed(rail)]
         for first, second in combinations(rails, 2):

@@ -1,4 +1,4 @@
-"""Plan which host receives which files of a recipe, and from where."""
+"""Plan what each host lacks of each model of a recipe; `routes` chooses who sends it."""
 
 from __future__ import annotations
 

@@ -5,7 +5,6 @@ A task names the groups of `Options` that it offers. Options of its own are fiel
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -138,6 +137,11 @@ def parse_path(_name: str, text: str) -> Path:
     return expand_home(text)
 
 
+def _expand_tilde(text: str) -> str:
+    """Return a name or a path; bash leaves the tilde in ``--recipe=~/my.yml``."""
+    return str(expand_home(text)) if text.startswith("~") else text
+
+
 def parse_number(name: str, text: str, *, most: int = MOST) -> int:
     """Return the integer of option `name`, from 1 to `most`; raises UsageError."""
     try:
@@ -196,12 +200,13 @@ class Options:
     offers_size: bool = field(default=False, compare=False)
     inventory: tuple[str, ...] = repeated(
         "inventory file or folder; may be given more than once",
-        lambda _name, paths: tuple(paths),
+        lambda _name, paths: tuple(map(_expand_tilde, paths)),
         letter="i",
         value="FILE",
     )
     recipe: str | None = option(
         "what to serve: a name from recipes.list, a file, or a model of the Hub, ORG/MODEL",
+        lambda _name, text: _expand_tilde(text),
         value="RECIPE",
     )
     tp: int = option(
@@ -392,9 +397,3 @@ def _check_solo(typed: Mapping[str, Any]) -> None:
         raise UsageError(
             "--solo cannot be combined with --tp, --pp, --dp or --executor", hint="leave one out"
         )
-
-
-def format_command_line() -> str:
-    """Return the command line as typed, for the lock's holder line."""
-    name = Path(sys.argv[0]).name.replace("__main__.py", "sparkfleet")  # python -m sparkfleet
-    return " ".join([name, *sys.argv[1:]])

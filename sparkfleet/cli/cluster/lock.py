@@ -9,8 +9,9 @@ from sparkfleet.actions.clock import read_clock
 from sparkfleet.actions.run import lock
 from sparkfleet.actions.run.identity import build_lock_holder, is_process_running
 from sparkfleet.cli.cluster.options import UnlockOptions
+from sparkfleet.cli.command_line import format_command_line
 from sparkfleet.cli.context import CommandContext, open_cluster
-from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.options import Options
 from sparkfleet.cli.views.screen import print_lines
 from sparkfleet.errors import LockHeldError
 from sparkfleet.onhost.shared.labels import BEAT

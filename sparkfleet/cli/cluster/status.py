@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from sparkfleet.cli.cluster.options import StatusOptions
 from sparkfleet.cli.cluster.watching import unreachable
+from sparkfleet.cli.command_line import format_command_line
 from sparkfleet.cli.context import ClusterSession, CommandContext, open_cluster
-from sparkfleet.cli.options import format_command_line
 from sparkfleet.cli.views.cluster_status import (
     build_status_document,
     format_status_notes,

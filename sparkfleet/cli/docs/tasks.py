@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sparkfleet.cli.command import command
+from sparkfleet.cli.command_line import is_argument_typed
 from sparkfleet.cli.options import Options, option
-from sparkfleet.cli.positional import is_argument_typed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sparkfleet.cli.command import command
+from sparkfleet.cli.command_line import is_argument_typed
 from sparkfleet.cli.options import CLUSTER, OUTPUT, Options, option, parse_path
-from sparkfleet.cli.positional import is_argument_typed
 
 WITH_VALUE = ("--output", "--log", "--bundle", "--inventory", "-i", "--set", "-e", "--cluster")
 

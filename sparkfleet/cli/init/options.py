@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from sparkfleet.cli.command_line import is_argument_typed
 from sparkfleet.cli.hosts.options import parse_fingerprints
 from sparkfleet.cli.options import Options, flag, option, parse_path, repeated
-from sparkfleet.cli.positional import is_argument_typed
 from sparkfleet.errors import UsageError
 
 LOCAL = "local"  # this machine, in place of an address

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from sparkfleet.actions.run_context import RunOptions
+from sparkfleet.cli.command_line import format_command_line
 from sparkfleet.cli.connection_checks import check_ssh_options, check_sudo_passwords
 from sparkfleet.cli.context import CommandContext, check_tp, get_tp, resolve_context
-from sparkfleet.cli.options import Options, format_command_line
+from sparkfleet.cli.options import Options
 from sparkfleet.cli.recipes.review import review_recipe
 from sparkfleet.command_name import name_command
 from sparkfleet.errors import PlaybookError

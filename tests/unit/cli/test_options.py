@@ -164,6 +164,9 @@ def test_a_tilde_behind_an_equals_sign_is_expanded(
     monkeypatch.setenv("HOME", "/home/me")  # bash leaves it in --out=~/rendered
     options = parse_options(kind, "a.task", {name: "~/rendered"})
     assert getattr(options, name) == Path("/home/me/rendered")
+    typed = {"inventory": ["~/i.yml", "lab"], "recipe": "~/r.yml"}
+    options = parse_options(Options, "a.task", typed)
+    assert (options.inventory, options.recipe) == (("/home/me/i.yml", "lab"), "/home/me/r.yml")
 
 
 def test_every_task_is_listed() -> None:

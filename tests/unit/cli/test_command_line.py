@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
+from sparkfleet.cli.command_line import is_argument_typed
 from sparkfleet.cli.doctor import tasks as doctor_tasks
 from sparkfleet.cli.init import options as init_options
-from sparkfleet.cli.positional import is_argument_typed
 
 
 @pytest.mark.parametrize(

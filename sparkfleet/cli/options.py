@@ -210,8 +210,8 @@ class Options:
         value="RECIPE",
     )
     tp: int = option(
-        "tensor-parallel size: how many Sparks share each layer; without a size, "
-        "every Spark that the recipe can use",
+        "tensor-parallel size: how many Sparks share each layer; without a size, as many as the "
+        "recipe can use, a power of two",
         number(most=MOST_RANKS),
         default=1,
     )

@@ -46,11 +46,11 @@ def up(options: ClusterUpOptions) -> int:
 
     Checks hosts and links, stages the weights, starts Ray and vLLM, waits for every rank and asks
     a question with a known answer. A second run changes nothing. Runs playbooks/cluster-up.yml.
-    Without --tp, --pp, --dp or --solo it uses every Spark of the cluster that the recipe can use.
-    It asks before it changes the size of what is serving, and before a recipe runs third-party
-    code; without a terminal it needs --yes.
+    Without --tp, --pp, --dp or --solo it uses as many Sparks of the cluster as the recipe can use,
+    a power of two: of three Sparks, two. It asks before it changes the size of what is serving, and
+    before a recipe runs third-party code; without a terminal it needs --yes.
 
-      {task:cluster.up}                          every Spark of the cluster that the recipe can use
+      {task:cluster.up}                          as many Sparks as the recipe can use
       {task:cluster.up} --tp 2                   two Sparks, one model
       {task:cluster.up} --tp 2 --executor mp     the same, joined by vLLM itself instead of Ray
       {task:cluster.up} --tp 2 --pp 2            four Sparks: halves of the layers, halves of each
@@ -95,8 +95,7 @@ def switch(options: SwitchOptions) -> int:
     """Serve another recipe: stage and check it while the old one serves, then swap.
 
     If the new one fails, the old one is started again. Compiled kernels are kept. It is cluster.up
-    with that recipe; without --tp, --pp, --dp or --solo it uses every Spark of the cluster that the
-    recipe can use.
+    with that recipe; without --tp, --pp, --dp or --solo it uses as many Sparks as that can use.
 
       {task:cluster.switch} qwen3.6-27b-nvfp4
     """
@@ -110,8 +109,8 @@ def drift(options: Options) -> int:
     """Show drift between the running deployment and the inventory; writes nothing.
 
     Exit code 2 if there is any, also in the unit of `cluster.enable` on this machine. Give it the
-    options that `cluster.up` was given; without --tp, --pp, --dp or --solo it compares every Spark
-    of the cluster that the recipe can use. --diff shows the differences of files.
+    options that `cluster.up` was given; without --tp, --pp, --dp or --solo it compares as many
+    Sparks as the recipe can use. --diff shows the differences of files.
     """
     from sparkfleet.cli.cluster.drift import show_drift
 

@@ -49,7 +49,7 @@ def run(options: PlaybookOptions) -> int:
     """Run a playbook: plays and tasks as in Ansible, with the actions of docs/playbooks.md.
 
     --tp, --pp, --dp, --solo, --recipe and --cluster are for playbooks with cluster_up or its tasks;
-    without a size such a playbook uses every Spark of the cluster that the recipe can use.
+    without a size such a playbook uses as many Sparks of the cluster as the recipe can use.
 
       {task:playbook.run} my.yml --check --diff
       {task:playbook.run} chat-template --tp 2      a shipped example, by its name

@@ -143,7 +143,7 @@ def test_a_task_offers_its_options(task: str) -> None:
 @pytest.mark.parametrize(
     ("task", "name", "expected"),
     [
-        ("cluster.up", "tp", "every Spark that the recipe can use"),
+        ("cluster.up", "tp", "as many as the recipe can use, a power of two"),
         ("recipes.fit", "tp", "by default the smallest that the recipe supports"),
         ("recipes.validate", "tp", "by default the smallest that the recipe supports"),
         ("cluster.up", "yes", "third-party code of a recipe"),

@@ -15,7 +15,7 @@ from sparkfleet.model import Cluster, Group, Host, Inventory, Outcome, Status, V
 from sparkfleet.playbook.assignment import assign_hosts
 from sparkfleet.playbook.engine import PlaybookRunner, RunResult
 from sparkfleet.playbook.parse import load_playbook
-from sparkfleet.playbook.selection import ALL, Selection, select_tasks
+from sparkfleet.playbook.selection import Selection, select_tasks
 from sparkfleet.playbook.syntax import AssignedPlay
 from sparkfleet.playbook.task_order import check_selected_order
 from sparkfleet.recipes.recipe import Recipe
@@ -24,6 +24,7 @@ from sparkfleet.remote.local import LocalConnection
 from sparkfleet.remote.pool import ConnectionPool
 from sparkfleet.report.events import Event, HostEnded, Note, TaskStarted
 
+EVERY_TASK = Selection()
 NAMES = ("spark-01", "spark-02")
 OPTIONS = RunOptions()
 
@@ -102,7 +103,7 @@ def play(
     folder: Path,
     text: str,
     *,
-    selection: Selection = ALL,
+    selection: Selection = EVERY_TASK,
     limit: str | None = None,
     **settings: Any,
 ) -> tuple[RunResult, Recorder]:

@@ -22,9 +22,6 @@ class Selection:
     start_at: str = ""
 
 
-ALL = Selection()
-
-
 def select_tasks(plays: Sequence[Play], selection: Selection) -> tuple[Play, ...]:
     """Return `plays` with the tasks that run, without plays that have none.
 

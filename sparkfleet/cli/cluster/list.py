@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sparkfleet.cli.cluster.all_clusters import EveryCluster, read_every_cluster
+from sparkfleet.cli.cluster.all_clusters import read_every_cluster
 from sparkfleet.cli.context import open_pool
 from sparkfleet.cli.exit_codes import combine_cluster_codes
 from sparkfleet.cli.gateway.summary import summarize_gateway
@@ -86,8 +86,22 @@ def show_clusters(options: Options) -> int:
     conflicts = tuple(find_shared_host_conflicts(settings))
     if not options.json:
         print_lines(f"{options.task}  inventory {' '.join(map(format_path, read.files))}")
-    listed = _look_at_clusters(options, read.clusters, settings)
-    gateway = _look_at_gateway(options, read)
+    with open_pool(options) as pool, open_wait_display(quiet=options.json) as show:
+        # one cluster after the other: each look asks all hosts of its cluster at once
+        looks = {
+            cluster.name: look_at_cluster(pool, cluster, ray=False, probe=ProbeUse.NEVER, show=show)
+            for cluster in read.clusters
+        }
+        gateway = summarize_gateway(pool, read.inventory)
+    listed = [
+        ListedCluster(
+            cluster=cluster,
+            settings=settings[cluster.name],
+            look=looks[cluster.name],
+            health=judge_health(looks[cluster.name]),
+        )
+        for cluster in read.clusters
+    ]
     code = combine_cluster_codes(entry.exit_code for entry in listed)
     if options.json:
         clusters = {entry.cluster.name: _serialize_cluster(entry) for entry in listed}
@@ -103,32 +117,6 @@ def show_clusters(options: Options) -> int:
         if gateway:
             print_lines("gateway {url}: {state}, on {host}".format(**gateway))
     return code
-
-
-def _look_at_clusters(
-    options: Options,
-    chosen: Sequence[Cluster],
-    settings: Mapping[str, tuple[Settings, ...]],
-) -> list[ListedCluster]:
-    """Look at one cluster after the other: each look asks all of its hosts at once."""
-    listed = []
-    with open_pool(options) as pool, open_wait_display(quiet=options.json) as show:
-        for cluster in chosen:
-            look = look_at_cluster(pool, cluster, ray=False, probe=ProbeUse.NEVER, show=show)
-            listed.append(
-                ListedCluster(
-                    cluster=cluster,
-                    settings=settings[cluster.name],
-                    look=look,
-                    health=judge_health(look),
-                )
-            )
-    return listed
-
-
-def _look_at_gateway(options: Options, read: EveryCluster) -> dict[str, Any] | None:
-    with open_pool(options) as pool:
-        return summarize_gateway(pool, read.inventory)
 
 
 def _print_clusters(

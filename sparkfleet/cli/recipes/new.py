@@ -176,7 +176,7 @@ def _list_reasons(summary: ModelSummary) -> Iterator[tuple[str, str]]:
         )
     else:
         yield "max-model-len", "vLLM finds the longest that fits"
-    yield "max-num-seqs", "a Spark suits one to four concurrent requests"
+    yield "max-num-seqs", "a Spark is for one to four requests at once"
     if parsers.tools:
         yield "tool-call-parser", "named for this model by vLLM's documents or a shipped recipe"
     if parsers.reasoning:

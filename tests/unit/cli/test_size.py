@@ -1,4 +1,4 @@
-"""The size of a start: every Spark that the recipe can use, and a change is confirmed."""
+"""The size of a start: as many Sparks as the recipe can use, and a change is confirmed."""
 
 from __future__ import annotations
 

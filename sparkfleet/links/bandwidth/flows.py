@@ -111,4 +111,4 @@ def _parse_write_result(result: Mapping[str, Any]) -> Mapping[str, Any]:
     if measured is None:
         output = " ".join(result["text"].split())[-EXCERPT_LENGTH:]
         return {"why": output or "ib_write_bw printed nothing"}
-    return {"gbps": measured.average}
+    return {"gbps": measured}

@@ -315,7 +315,7 @@ def is_at_least(version: str, least: str) -> bool:
 
 
 def _parse_release(version: str) -> tuple[int, ...]:
-    match = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    match = re.match(r"v?(\d{1,9}(?:\.\d{1,9})*)", version)
     numbers = [int(part) for part in match[1].split(".")] if match else [-1]
     while len(numbers) > 1 and numbers[-1] == 0:
         numbers.pop()

@@ -464,11 +464,12 @@ IDLING = "INFO 11-29 00:11:50 [loggers.py:1] Engine 000: Running: 0 reqs, Waitin
     [
         (False, LOADED, OFF - 5, "under load (3 requests ran), without a shutdown"),
         (False, LOADED, OFF - 500, "it went down at"),
+        (False, LOADED.replace("3 reqs", f"{'9' * 5000} reqs"), OFF - 5, "it went down at"),
         (False, IDLING, OFF - 5, "it went down at"),
         (True, LOADED, OFF - 5, "it was shut down at"),
         (None, LOADED, OFF - 5, "nothing has been started there since"),
     ],
-    ids=["loaded", "long before", "idle", "clean", "unknown"],
+    ids=["loaded", "long before", "thousands of digits", "idle", "clean", "unknown"],
 )
 def test_a_host_that_went_off_says_how_and_whether_under_load(
     executor: str, *, clean: bool | None, line: str, at: float, says: str

@@ -195,6 +195,7 @@ ODD_VALUES: tuple[Any, ...] = (
     1.5,
     1e300,
     math.nan,
+    "9" * 5000,
     "x",
     "",
     [],

@@ -19,7 +19,7 @@ from sparkfleet.vllm.milestones import ANSI
 WORKER = re.compile(r"VLLM::Worker|ray::\w*Worker")
 ENGINE = re.compile(r"VLLM::EngineCore")
 # https://github.com/vllm-project/vllm/blob/main/vllm/v1/metrics/loggers.py writes it every 10 s
-RUNNING = re.compile(r"Running: (\d+) reqs")
+RUNNING = re.compile(r"Running: (\d{1,9}) reqs")
 RECENT = 60.0  # seconds before a host went down in which the log of the head still shows its load
 
 

@@ -226,7 +226,7 @@ def _read_facts() -> HostFacts:
 def _use_survey(answer: Any) -> Callable[[], object]:
     survey = parse_survey(answer, cli="docker")
     facts = _read_facts()
-    configured = settings()
+    configured = settings(vllm_min_version="0.1")
 
     def use() -> None:
         check_hosts({"a": facts}, {"a": survey}, {"a": configured}, nodes=1)

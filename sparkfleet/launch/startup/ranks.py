@@ -35,17 +35,17 @@ class RankTracker:
 
     def __init__(self, hosts: Mapping[str, str] | None = None) -> None:
         self._hosts = hosts or {}
-        self._kept: dict[str, list[str]] = {}
+        self._kept: dict[str, dict[object, str]] = {}
         self._last: dict[tuple[str, int | None], RankUpdate] = {}
 
     def feed(self, host: str, lines: Sequence[str]) -> Iterator[RankUpdate]:
         """Yield the updates in new `lines` of the log of `host`."""
-        relevant = [line for line in lines if milestones.parse_milestone(line) or "rank" in line]
-        if not relevant:
+        kept = self._kept.setdefault(host, {})
+        is_kept = [_keep_line(kept, line) for line in lines]
+        if not any(is_kept):
             return
-        kept = self._kept.setdefault(host, [])
-        kept += relevant
-        for rank, milestone in milestones.find_latest_milestones("\n".join(kept)).items():
+        log = "\n".join(kept.values())
+        for rank, milestone in milestones.find_latest_milestones(log).items():
             where = self._hosts.get(milestone.address or "", host)
             update = RankUpdate(host=where, rank=rank, milestone=milestone)
             if self._last.get((host, rank)) != update:
@@ -59,3 +59,19 @@ class RankTracker:
         }
         rest = [f"{update.host}: {update}" for update in self._last.values() if update.rank is None]
         return ", ".join([*(ranked[rank] for rank in sorted(ranked)), *rest])
+
+
+def _keep_line(kept: dict[object, str], line: str) -> bool:
+    """Keep a line that shows a milestone or a rank, and return whether it does.
+
+    It replaces the last milestone of the same process, so that hours of progress stay a few lines.
+    """
+    milestone = milestones.parse_milestone(line)
+    key: object = line
+    if "rank" not in line:
+        if milestone is None:
+            return False
+        key = (milestone.address, milestone.pid, milestones.parse_log_line(line).process)
+    kept.pop(key, None)  # the order counts
+    kept[key] = line
+    return True

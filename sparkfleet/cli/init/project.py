@@ -63,7 +63,7 @@ def _check_inventory(path: Path, options: InitOptions) -> None:
 
 
 def _write_files(folder: Path, files: Mapping[str, str], options: InitOptions) -> Iterator[str]:
-    """Write the files that are missing, and yield a line for each; `replace` renames an inventory."""
+    """Write the missing files, and yield a line for each; `replace` renames an old inventory."""
     for name, text in files.items():
         path = folder / name
         there = os.path.lexists(path)

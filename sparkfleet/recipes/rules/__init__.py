@@ -1,6 +1,7 @@
 """Rules that catch documented mistakes of recipes; pure, from a recipe and what is known.
 
-Each is a `Rule` of one module by topic; `apply_rules` runs them all. `docs/recipe-rules.md` lists them.
+Each is a `Rule` of one module by topic; `apply_rules` runs them all. They are listed in
+`docs/recipe-rules.md`.
 """
 
 from sparkfleet.recipes.rules.judging import RULES, RuleResult, apply_rules

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -161,39 +162,17 @@ def _connect(host: Host, *, patience: float, missing: bool) -> fabric.Connection
     """Open the connection; with `missing` a host that is not there is waited for, too."""
     deadline = time.monotonic() + patience
     options = complete_ssh_options(parse_ssh_options(host))
-    config = fabric.Config(ssh_config=paramiko.SSHConfig())
-    connection: Any = False
-    way = options.jumps or ()
     password = any(host.get(name) for name in ("ansible_password", "ansible_ssh_pass"))
-    for at, hop in enumerate((*way, options)):
-        connection = _build_hop(hop, config, connection)
-        last = hop is options
-        hop_options = replace(hop, jumps=way[:at])
-        target = Target(
-            host=host.name, options=hop_options, jump=not last, password=last and password
-        )
-        try:
-            _open_hop(connection, target, deadline, missing=missing)
-        except UnreachableError:
-            _close_hops(connection)
-            raise
+    target = Target(host=host.name, options=options, password=password)
+    hops = (*(options.jumps or ()), options)
+    connection: Any = _open_hops(target, hops, deadline, missing=missing)
     return connection
 
 
 def try_login(target: Target) -> None:
     """Log in to a machine, a jump host or a host, and leave; raises UnreachableError."""
-    way = target.options.jumps or ()
-    config = fabric.Config(ssh_config=paramiko.SSHConfig())
-    connection: fabric.Connection | Literal[False] = False
-    try:
-        for at, hop in enumerate((*way, target.options)):
-            connection = _build_hop(hop, config, connection)
-            last = hop is target.options
-            hop_options = replace(hop, jumps=way[:at])
-            jump = target.jump or not last
-            _open_hop(connection, Target(host=target.host, options=hop_options, jump=jump))
-    finally:
-        _close_hops(connection)
+    hops = (*(target.options.jumps or ()), target.options)
+    _close_hops(_open_hops(target, hops))
 
 
 def fetch_host_key(target: Target) -> OfferedKey:
@@ -201,14 +180,9 @@ def fetch_host_key(target: Target) -> OfferedKey:
 
     Raises UnreachableError, for a jump host too.
     """
-    way = target.options.jumps or ()
-    config = fabric.Config(ssh_config=paramiko.SSHConfig())
     connection: fabric.Connection | Literal[False] = False
     try:
-        for at, hop in enumerate(way):
-            connection = _build_hop(hop, config, connection)
-            hop_options = replace(hop, jumps=way[:at])
-            _open_hop(connection, Target(host=target.host, options=hop_options, jump=True))
+        connection = _open_hops(target, target.options.jumps or ())
         return read_offered_key(_dial(target.options, connection), target)
     except UnreachableError:
         raise
@@ -216,6 +190,37 @@ def fetch_host_key(target: Target) -> OfferedKey:
         raise _translate_error(target, error) from error
     finally:
         _close_hops(connection)
+
+
+def _open_hops(
+    target: Target,
+    hops: Sequence[SshOptions],
+    deadline: float | None = None,
+    *,
+    missing: bool = False,
+) -> fabric.Connection | Literal[False]:
+    """Open a connection through each of `hops` to the next, and return the last one.
+
+    The hops are the jump hosts of `target`, and itself if it is to be logged in to; False without
+    any. After an error, none of them stays open.
+    """
+    config = fabric.Config(ssh_config=paramiko.SSHConfig())
+    connection: fabric.Connection | Literal[False] = False
+    try:
+        for at, hop in enumerate(hops):
+            connection = _build_hop(hop, config, connection)
+            last = hop is target.options
+            step = replace(
+                target,
+                options=replace(hop, jumps=tuple(hops[:at])),
+                jump=target.jump or not last,
+                password=target.password and last,
+            )
+            _open_hop(connection, step, deadline, missing=missing)
+    except BaseException:
+        _close_hops(connection)
+        raise
+    return connection
 
 
 def _dial(options: SshOptions, gateway: fabric.Connection | Literal[False]) -> Any:

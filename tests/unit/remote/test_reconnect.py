@@ -15,13 +15,20 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import fabric
 import paramiko
 import pytest
 
 from sparkfleet.actions.run import lock
 from sparkfleet.actions.run.identity import build_lock_holder
 from sparkfleet.actions.run_state import Locks
-from sparkfleet.errors import CommandError, LaunchError, LockHeldError, UnreachableError
+from sparkfleet.errors import (
+    CommandError,
+    LaunchError,
+    LockHeldError,
+    UnreachableError,
+    UsageError,
+)
 from sparkfleet.launch.host import processes
 from sparkfleet.launch.host.deployment_record import DeploymentRecord
 from sparkfleet.launch.images import transfer
@@ -545,3 +552,24 @@ def _silent(connection: Connection, reports: Iterator[WatchReport]) -> Iterator[
     if connection.opened == 1:
         raise watching.SilentHostError("the host stopped answering", host=connection.host.name)
     yield from reports
+
+
+def test_jump_hosts_are_left_if_the_next_one_has_options_that_are_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closed = []
+
+    def build(options: SshOptions, config: Any, gateway: Any) -> Any:
+        if options.address == "10.0.0.1":
+            raise UsageError("known_hosts: permission denied")
+        return fabric.Connection(options.address, config=config)
+
+    monkeypatch.setattr(ssh, "_build_hop", build)
+    monkeypatch.setattr(ssh, "_open_hop", lambda *_, **__: None)
+    monkeypatch.setattr(fabric.Connection, "close", lambda self: closed.append(self.host))
+    jump = replace(WAY, address="10.0.0.9")
+    options = replace(WAY, jumps=(jump,))
+    monkeypatch.setattr(ssh, "complete_ssh_options", lambda _: options)
+    with pytest.raises(UsageError):
+        ssh._connect(HOST, patience=0, missing=False)
+    assert closed == ["10.0.0.9"]

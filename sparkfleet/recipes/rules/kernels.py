@@ -57,7 +57,7 @@ def _check_chunked_prefill(context: RuleContext) -> Iterator[RuleFinding]:
     if option is not None and (verified or kin):
         yield RuleFinding(
             subject=option.flag,
-            expected="it not to be set, for a model of SSM and MoE layers",
+            expected="unset, for a model of SSM and MoE layers",
             seen="it set",
             where=option.where,
             fix="remove enable-chunked-prefill from vllm_args",
@@ -72,7 +72,7 @@ def _check_fp8_cache(context: RuleContext) -> Iterator[RuleFinding]:
     if str(option.value).lower().startswith("fp8"):
         yield RuleFinding(
             subject=option.flag,
-            expected="it not to be set, for Qwen3.5",
+            expected="unset, for Qwen3.5",
             seen=str(option.value),
             where=option.where,
             fix="remove kv-cache-dtype from vllm_args",
@@ -97,7 +97,7 @@ def _check_marlin(context: RuleContext) -> Iterator[RuleFinding]:
         yield RuleFinding(
             subject="--moe-backend",
             expected="marlin, for an NVFP4 MoE on the GB10's sm_121",
-            seen=backend or "no value",
+            seen=backend or "unset",
             where=context.at("moe-backend", "vllm_args", "vllm_model"),
             fix="write in vllm_args: moe-backend: marlin",
             severity=Severity.WARNING,
@@ -117,7 +117,7 @@ def _check_attention_backend(context: RuleContext) -> Iterator[RuleFinding]:
     if context.environment.get(ATTENTION) is not None and is_gemma4(context):
         yield RuleFinding(
             subject=ATTENTION,
-            expected="it not to be set: vLLM forces TRITON_ATTN for Gemma 4 and ignores it",
+            expected="unset: vLLM forces TRITON_ATTN for Gemma 4 and ignores it",
             seen=str(context.environment[ATTENTION]),
             where=context.at(ATTENTION),
             fix=f"remove {ATTENTION} from vllm_env",

@@ -127,7 +127,7 @@ def _check_owned_options(context: RuleContext) -> Iterator[RuleFinding]:
             where = option.where
             yield RuleFinding(
                 subject=option.flag,
-                expected="it not to be set: sparkfleet sets it itself",
+                expected="unset: sparkfleet sets it itself",
                 seen=option.written,
                 where=replace(where, excerpt=None) if owned in SECRET_OPTIONS else where,
                 fix=f"remove it; this is decided by: {OWNED_OPTIONS[owned]}",
@@ -158,7 +158,7 @@ def _check_dropped_objects(context: RuleContext) -> Iterator[RuleFinding]:
 def _report_repetition(first: VllmOption, option: VllmOption) -> RuleFinding:
     return RuleFinding(
         subject=option.flag,
-        expected="it to be given once",
+        expected="one occurrence",
         seen=f"{first.written} ({first.where}) and {option.written}",
         where=option.where,
         fix="keep one of the two",
@@ -170,7 +170,7 @@ def _check_endpoint(context: RuleContext) -> Iterator[RuleFinding]:
         if (option := context.enabled_option(name)) is not None:
             yield RuleFinding(
                 subject=option.flag,
-                expected=f"it not to be set: {expected}",
+                expected=f"unset: {expected}",
                 seen=format_option_value(option.value)[:80],
                 where=option.where,
                 fix="write its options in vllm_args" if name == "config" else f"remove {name}",
@@ -181,7 +181,7 @@ def _check_help(context: RuleContext) -> Iterator[RuleFinding]:
     if (option := context.enabled_option("help")) is not None:
         yield RuleFinding(
             subject=option.flag,
-            expected="it not to be set",
+            expected="unset",
             seen=option.written,
             where=option.where,
             fix=f"remove {option.written}",

@@ -35,7 +35,7 @@ def _check_modelopt(context: RuleContext) -> Iterator[RuleFinding]:
         yield RuleFinding(
             subject="--quantization",
             expected="modelopt, for a checkpoint of NVIDIA's ModelOpt",
-            seen=given or "no value",
+            seen=given or "unset",
             where=context.at("quantization", "vllm_args", "vllm_model"),
             fix="write in vllm_args: quantization: modelopt",
             severity=Severity.ERROR if given and declared else Severity.WARNING,
@@ -59,7 +59,7 @@ def _check_compressed_tensors(context: RuleContext) -> Iterator[RuleFinding]:
     if context.format == "compressed-tensors" and given:
         yield RuleFinding(
             subject="--quantization",
-            expected="it not to be set: vLLM sees compressed-tensors in the checkpoint",
+            expected="unset: vLLM sees compressed-tensors in the checkpoint",
             seen=given,
             where=context.at("quantization"),
             fix="remove quantization from vllm_args",

@@ -56,7 +56,7 @@ def _check_dflash_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
         if dtype.startswith("fp8"):
             yield RuleFinding(
                 subject=name if name.isupper() else f"--{name}",
-                expected="it not to be set: DFlash keeps its KV cache in BF16",
+                expected="unset: DFlash keeps its KV cache in BF16",
                 seen=dtype,
                 where=context.at(name),
                 fix=f"remove {name}",
@@ -72,7 +72,7 @@ def _check_draft_kv_dtype(context: RuleContext) -> Iterator[RuleFinding]:
         yield RuleFinding(
             subject="--kv-cache-dtype",
             expected=f"fp8, for the draft model {model}",
-            seen=dtype or "no value",
+            seen=dtype or "unset",
             where=context.at("kv-cache-dtype", "speculative-config"),
             fix="write in vllm_args: kv-cache-dtype: fp8",
         )
@@ -119,7 +119,7 @@ def _check_draft_room(context: RuleContext) -> Iterator[RuleFinding]:
             subject="num_speculative_tokens",
             expected=f"max-num-batched-tokens above {needed}: {tokens - 1} for each of {requests} "
             "requests",
-            seen=str(batch) if batch else "no value",
+            seen=str(batch) if batch else "unset",
             where=context.at("max-num-batched-tokens", "speculative-config"),
             fix="raise max-num-batched-tokens, or lower max-num-seqs",
             severity=Severity.ERROR if batch else Severity.WARNING,

@@ -63,7 +63,7 @@ def test_an_option_of_sparkfleet_is_shown_with_its_line_but_no_secret(
     (tmp_path / "my.yml").write_text(f"vllm_model: a\nvllm_args:{args}\n")
     done = validate("my.yml")
     assert done.returncode == 5
-    assert ": expected it not to be set: sparkfleet sets it itself; saw " in done.stdout
+    assert ": expected unset: sparkfleet sets it itself; saw " in done.stdout
     assert picture in done.stdout
     assert "one-secret" not in done.stdout
 
@@ -154,7 +154,7 @@ def test_a_folder_adds_what_config_json_refuses(validate: Validate, tmp_path: Pa
     _write_model(tmp_path, "enable-expert-parallel: true")
     done = validate("my.yml", "--vllm", "0.32.0", "--tp", "3", "--folder", "model")
     assert done.returncode == 5
-    assert "error: --enable-expert-parallel: expected it not to be set: config.json" in done.stdout
+    assert "error: --enable-expert-parallel: expected unset: config.json" in done.stdout
     assert "error: attention heads: expected a multiple of --tp 3; saw 16\n" in done.stdout
     assert done.stdout.splitlines()[-1] == "1 recipe checked: 2 errors"
     assert validate("my.yml", "--vllm", "0.32.0", "--tp", "3").returncode == 0

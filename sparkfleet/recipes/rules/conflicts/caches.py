@@ -87,7 +87,7 @@ def _check_cache_kind(context: RuleContext) -> Iterator[RuleFinding]:
     if option is None:
         return
     if dtype in LATENT_ONLY and latent is False:
-        problem = "it not to be set, for a model without multi-head latent attention (MLA)"
+        problem = "unset, for a model without multi-head latent attention (MLA)"
     elif dtype.startswith((TURBO, "nvfp4")) and dtype not in LATENT_ONLY and latent:
         problem = "fp8 or auto, for a model with multi-head latent attention (MLA)"
     else:
@@ -110,9 +110,9 @@ def _check_cache_gpu(context: RuleContext) -> Iterator[RuleFinding]:
     dtype = context.value("kv-cache-dtype")
     latent_fp8 = context.facts.latent and dtype.startswith("fp8")
     if option is not None and dtype == "nvfp4" and version < NVFP4_SINCE:
-        expected, since = "it to be fp8, or not set", NVFP4_SINCE
+        expected, since = "fp8, or unset", NVFP4_SINCE
     elif option is not None and latent_fp8 and LATENT_FP8_KNOWN <= version < LATENT_FP8_SINCE:
-        expected, since = "it not to be set, for multi-head latent attention", LATENT_FP8_SINCE
+        expected, since = "unset, for multi-head latent attention", LATENT_FP8_SINCE
     elif context.facts.checkpoint.sparse and version < SPARSE_SINCE:
         option = None
         expected, since = "a vLLM with sparse attention for a GB10", SPARSE_SINCE

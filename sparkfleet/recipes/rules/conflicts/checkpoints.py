@@ -63,7 +63,7 @@ def _check_dtype(context: RuleContext) -> Iterator[RuleFinding]:
         return
     yield RuleFinding(
         subject="--quantization",
-        expected=f"it to be {method}_marlin, or not set: vLLM's own {method} takes only float16",
+        expected=f"{method}_marlin, or unset: vLLM's own {method} takes only float16",
         seen=f"{method} with {own}",
         where=context.at("quantization"),
         fix="remove quantization: vLLM then takes a kernel for bfloat16",
@@ -75,7 +75,7 @@ def _check_experts(context: RuleContext) -> Iterator[RuleFinding]:
     if option is not None and context.facts.checkpoint.dense:
         yield RuleFinding(
             subject=option.flag,
-            expected="it not to be set: config.json names no experts",
+            expected="unset: config.json names no experts",
             seen="it set",
             where=option.where,
             fix="remove enable-expert-parallel from vllm_args",
@@ -111,7 +111,7 @@ def _check_format(context: RuleContext) -> Iterator[RuleFinding]:
     if known and given != actual and context.option("hf-overrides") is None:
         yield RuleFinding(
             subject="--quantization",
-            expected=f"it to be {actual}, as in config.json, or not set",
+            expected=f"{actual}, as in config.json, or unset",
             seen=given,
             where=context.at("quantization"),
             fix="remove quantization from vllm_args",
@@ -128,7 +128,7 @@ def _check_draft(context: RuleContext) -> Iterator[RuleFinding]:
     if type(ranks) is int and ranks != context.tp:
         yield RuleFinding(
             subject="draft_tensor_parallel_size in speculative-config",
-            expected=f"it to be {context.tp}, as --tp, or not set",
+            expected=f"{context.tp}, as --tp, or unset",
             seen=str(ranks),
             where=context.at("speculative-config"),
             fix="remove draft_tensor_parallel_size",
@@ -202,7 +202,7 @@ def _check_hybrid(context: RuleContext) -> Iterator[RuleFinding]:
     ):
         yield RuleFinding(
             subject=option.flag,
-            expected="it not to be set, for a model whose layers keep states of a fixed size",
+            expected="unset, for a model whose layers keep states of a fixed size",
             seen=str(config["kv_connector"]),
             where=option.where,
             fix="remove kv-transfer-config, or run vLLM 0.22 or later with a connector for it",
@@ -246,7 +246,7 @@ def _check_hybrid_cache(context: RuleContext) -> Iterator[RuleFinding]:
         known = version is not None and version <= UNIFIED_LAST
         yield RuleFinding(
             subject=unified.flag,
-            expected="it not to be set, for a model whose layers keep states of a fixed size",
+            expected="unset, for a model whose layers keep states of a fixed size",
             seen="it set",
             where=unified.where,
             fix="remove disable-hybrid-kv-cache-manager",
@@ -258,7 +258,7 @@ def _check_hybrid_cache(context: RuleContext) -> Iterator[RuleFinding]:
     if shared is not None and (read_count(shared) or 1) > 1 and prefixes is not None and old:
         yield RuleFinding(
             subject=shared.flag,
-            expected="it not to be set, with prefix caching of such a model before vLLM 0.26",
+            expected="unset, with prefix caching of such a model before vLLM 0.26",
             seen=str(shared.value),
             where=shared.where,
             fix="remove decode-context-parallel-size or enable-prefix-caching",

@@ -85,7 +85,7 @@ def _check_async_scheduling(context: RuleContext) -> Iterator[RuleFinding]:
     if method in SYNCHRONOUS or _is_until(context, NO_ASYNC_DRAFTS_UNTIL):
         yield RuleFinding(
             subject=option.flag,
-            expected=f"it not to be set, with drafts of {method or 'a model'}",
+            expected=f"unset, with drafts of {method or 'a model'}",
             seen="true",
             where=option.where,
             fix="remove async-scheduling: vLLM enables it where it can",
@@ -121,7 +121,7 @@ def _check_graph_sizes(context: RuleContext) -> Iterator[RuleFinding]:
     if max(sizes) != most and _is_since(context, EXCLUSIVE_SINCE):
         yield RuleFinding(
             subject="max_cudagraph_capture_size in compilation-config",
-            expected=f"it to be {max(sizes)}, the largest of cudagraph_capture_sizes, or not set",
+            expected=f"{max(sizes)}, the largest of cudagraph_capture_sizes, or unset",
             seen=str(most),
             where=option.where,
             fix="remove max_cudagraph_capture_size",

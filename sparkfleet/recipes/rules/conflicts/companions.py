@@ -189,7 +189,7 @@ def _check_partial_prefills(context: RuleContext) -> Iterator[RuleFinding]:
         if option is not None and count is not None and count != 1 and not gone:
             yield RuleFinding(
                 subject=option.flag,
-                expected="it to be 1, or not set: vLLM's V1 engine has one partial prefill",
+                expected="1, or unset: vLLM's V1 engine has one partial prefill",
                 seen=str(option.value),
                 where=option.where,
                 fix=f"remove {name}",
@@ -213,7 +213,7 @@ def _check_async_start(context: RuleContext) -> Iterator[RuleFinding]:
         return
     yield RuleFinding(
         subject=option.flag,
-        expected="it not to be set",
+        expected="unset",
         seen=f"true, with {seen}",
         where=option.where,
         fix=fix,

@@ -31,7 +31,7 @@ from typing import Any, ClassVar
 
 from sparkfleet.command_name import expand_commands
 
-MOST_SHOWN = 100  # problems of one error
+MAX_SHOWN = 100  # problems of one error
 LONGEST_QUOTE = 60  # characters of a value that a message quotes
 
 
@@ -135,8 +135,8 @@ class SparkfleetError(Exception):
         return self.problems[0].hint
 
     def __str__(self) -> str:
-        shown = [str(problem) for problem in self.problems[:MOST_SHOWN]]
-        more = len(self.problems) - MOST_SHOWN
+        shown = [str(problem) for problem in self.problems[:MAX_SHOWN]]
+        more = len(self.problems) - MAX_SHOWN
         shown += [f"and {more} more problem{'s' if more > 1 else ''}"] if more > 0 else []
         return "\n".join(shown)
 

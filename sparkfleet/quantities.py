@@ -10,7 +10,7 @@ SIZES = {"": 1, "k": 1000, "m": 1000**2, "g": 1000**3, "t": 1000**4}
 BINARY = {"ki": 1024, "mi": 1024**2, "gi": 1024**3, "ti": 1024**4}
 COUNTS = {"": 1, "k": 10**3, "m": 10**6, "b": 10**9, "t": 10**12}
 SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-MOST_DIGITS = 30  # of a size; float() makes infinity of 400
+MAX_DIGITS = 30  # of a size; float() makes infinity of 400
 LONGEST = 366 * SECONDS["d"]  # clocks and selectors take no more than some years
 
 
@@ -21,7 +21,7 @@ def parse_size(value: object) -> int:
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?i?)b?\s*", str(value).lower())
     unit = (SIZES | BINARY).get(match[2]) if match else None
-    if match is None or unit is None or isinstance(value, bool) or len(match[1]) > MOST_DIGITS:
+    if match is None or unit is None or isinstance(value, bool) or len(match[1]) > MAX_DIGITS:
         raise InvalidValueError("a number of bytes, or a size such as 10GiB or 512M", value)
     return int(float(match[1]) * unit)
 
@@ -32,7 +32,7 @@ def parse_count(value: object) -> int:
     Raises InvalidValueError.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmbt]?)\s*", str(value).lower())
-    if match is None or isinstance(value, bool) or len(match[1]) > MOST_DIGITS:
+    if match is None or isinstance(value, bool) or len(match[1]) > MAX_DIGITS:
         raise InvalidValueError("a number such as 1500000 or 1.5M", value)
     return round(float(match[1]) * COUNTS[match[2]])
 

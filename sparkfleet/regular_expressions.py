@@ -14,16 +14,16 @@ import warnings
 from collections.abc import Sequence
 from typing import Any
 
-MOST_TEXT = 10_000  # characters that a simple expression is searched in
-MOST_TIME = 1  # seconds of processor time
-MOST_MEMORY = 1024**3  # bytes
+MAX_TEXT = 10_000  # characters that a simple expression is searched in
+MAX_TIME = 1  # seconds of processor time
+MAX_MEMORY = 1024**3  # bytes
 PATIENCE = 60.0  # seconds for the process on a busy machine
 REPEATS = re.compile(r"(?<!\\)[*+{]|\\[1-9]|\(\?P=")
 GROUP_REPEATS = re.compile(r"\)[*+{]")
 WORKER = f"""
 import json, re, resource, sys, warnings
-resource.setrlimit(resource.RLIMIT_CPU, ({MOST_TIME}, {MOST_TIME}))
-resource.setrlimit(resource.RLIMIT_AS, ({MOST_MEMORY}, {MOST_MEMORY}))
+resource.setrlimit(resource.RLIMIT_CPU, ({MAX_TIME}, {MAX_TIME}))
+resource.setrlimit(resource.RLIMIT_AS, ({MAX_MEMORY}, {MAX_MEMORY}))
 warnings.simplefilter("ignore")
 pattern, replacement, texts = json.load(sys.stdin)
 search = re.compile(pattern)
@@ -80,7 +80,7 @@ def repeats_at_most(pattern: str, most: int) -> bool:
 def _is_simple(pattern: str, texts: Sequence[str]) -> bool:
     """Return whether the search takes at most the square of the length of a short text."""
     repeats = len(REPEATS.findall(pattern)) + len(GROUP_REPEATS.findall(pattern))
-    return repeats <= 1 and all(len(text) <= MOST_TEXT for text in texts)
+    return repeats <= 1 and all(len(text) <= MAX_TEXT for text in texts)
 
 
 def _search_apart(pattern: str, replacement: str | None, texts: Sequence[str]) -> list[Any]:
@@ -95,7 +95,7 @@ def _search_apart(pattern: str, replacement: str | None, texts: Sequence[str]) -
         )
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
         raise SlowExpressionError(
-            f"the regular expression takes more than {MOST_TIME} s: {pattern[:80]}"
+            f"the regular expression takes more than {MAX_TIME} s: {pattern[:80]}"
         ) from error
     answer: list[Any] = json.loads(done.stdout)
     return answer

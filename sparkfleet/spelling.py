@@ -7,7 +7,7 @@ from collections.abc import Iterable
 NEAR = 0.75  # difflib's ratio
 NEARER = 0.85
 FEW = 8
-MOST_MEANT = 5  # names of a question
+MAX_MEANT = 5  # names of a question
 
 
 def did_you_mean(name: str, candidates: Iterable[str], *, ratio: float = NEAR) -> str | None:
@@ -47,7 +47,7 @@ def suggest_similar(
     if len(name) > 1 and (
         holding := [candidate for candidate in names if name.lower() in candidate.lower()]
     ):
-        if len(holding) > MOST_MEANT:
+        if len(holding) > MAX_MEANT:
             return f"{kind}: {', '.join(holding)}"
         return f"did you mean {' or '.join(map(repr, holding))}?"
     hint = f"{kind}: {', '.join(names)}" if names else "there are none"

@@ -18,10 +18,10 @@ from typing import Any
 
 from sparkfleet.errors import TemplateError
 
-MOST_STEPS = 200_000  # iterations, calls and filters
-MOST_TEXT = 1_000_000  # characters and items of one value
-MOST_TOTAL = 8_000_000  # characters and items of all values
-MOST_TIME = 5.0  # seconds of processor time
+MAX_STEPS = 200_000  # iterations, calls and filters
+MAX_TEXT = 1_000_000  # characters and items of one value
+MAX_TOTAL = 8_000_000  # characters and items of all values
+MAX_TIME = 5.0  # seconds of processor time
 WIDEST = 10_000  # columns of what is padded, and width of an indentation
 LONGEST_NUMBER = 8192  # bits
 # Filters and methods of text with a number that makes the result long
@@ -31,7 +31,7 @@ PADDING = frozenset(
         *("to_json", "tojson", "truncate", "wordwrap", "zfill"),
     ]
 )
-MOST_GROWTH = 10 * MOST_TEXT  # of a text times what each part of it can be replaced by
+MAX_GROWTH = 10 * MAX_TEXT  # of a text times what each part of it can be replaced by
 WIDE_FIELD = re.compile(r"[0-9]{5}|%[^a-zA-Z%]*\*|\{[^{}]*\{")
 
 
@@ -39,22 +39,22 @@ WIDE_FIELD = re.compile(r"[0-9]{5}|%[^a-zA-Z%]*\*|\{[^{}]*\{")
 class Budget:
     """The remaining limits of one template and of those it renders."""
 
-    steps: int = MOST_STEPS
-    total: int = MOST_TOTAL
-    end: float = field(default_factory=lambda: time.thread_time() + MOST_TIME)
+    steps: int = MAX_STEPS
+    total: int = MAX_TOTAL
+    end: float = field(default_factory=lambda: time.thread_time() + MAX_TIME)
 
     def charge(self, size: int = 0) -> None:
         """Take one step and `size` characters; raises TemplateError where there are too few."""
         self.steps -= 1
         self.total -= size
         if self.steps < 0:
-            raise TemplateError(f"the template takes more than {MOST_STEPS:,} steps")
-        if size > MOST_TEXT or self.total < 0:
+            raise TemplateError(f"the template takes more than {MAX_STEPS:,} steps")
+        if size > MAX_TEXT or self.total < 0:
             raise TemplateError(
-                f"the template produces a value larger than {MOST_TEXT:,} characters"
+                f"the template produces a value larger than {MAX_TEXT:,} characters"
             )
         if time.thread_time() > self.end:
-            raise TemplateError(f"the template takes more than {MOST_TIME:.0f} s")
+            raise TemplateError(f"the template takes more than {MAX_TIME:.0f} s")
 
 
 _BUDGET: ContextVar[Budget | None] = ContextVar("budget", default=None)
@@ -94,7 +94,7 @@ def _count(value: Any) -> int:
         return 1
     count = 0
     rest: list[Any] = [value]
-    while rest and count <= MOST_TEXT:
+    while rest and count <= MAX_TEXT:
         item = rest.pop()
         if isinstance(item, str | bytes):
             count += len(item) + 1
@@ -122,7 +122,7 @@ def join_pieces(pieces: Iterable[str]) -> str:
     size = 0
     for piece in pieces:
         size += len(piece)
-        charge(size if size > MOST_TEXT else len(piece))
+        charge(size if size > MAX_TEXT else len(piece))
         kept.append(piece)
     return "".join(kept)
 
@@ -154,8 +154,8 @@ def check_growth(name: str, args: Sequence[Any], options: Mapping[str, Any]) -> 
     if name in ("replace", "join", "regex_replace", "indent", "translate"):
         whole = sum(map(_count, values))
         longest = whole if name == "translate" else max(map(len, texts[-1:]), default=0)
-        if longest > 1 and whole * longest > MOST_GROWTH:
-            raise TemplateError(f"{name} could produce more than {MOST_TEXT:,} characters")
+        if longest > 1 and whole * longest > MAX_GROWTH:
+            raise TemplateError(f"{name} could produce more than {MAX_TEXT:,} characters")
 
 
 def check_operator(operator: str, left: Any, right: Any) -> None:

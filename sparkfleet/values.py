@@ -17,10 +17,10 @@ from sparkfleet.quantities import format_exact_size, parse_seconds, parse_size
 
 TRUE = ("1", "on", "t", "true", "y", "yes")  # what Ansible's `bool` takes for true
 FALSE = ("0", "f", "false", "n", "no", "off")
-MOST_DEPTH = 100  # of values in values, in JSON and YAML
-MOST_COUNT = 1 << 60  # bytes; larger than any disk
-TOO_DEEP = f"values are nested more than {MOST_DEPTH} deep"
-MOST_DIGITS = 18  # int() itself refuses thousands
+MAX_DEPTH = 100  # of values in values, in JSON and YAML
+MAX_COUNT = 1 << 60  # bytes; larger than any disk
+TOO_DEEP = f"values are nested more than {MAX_DEPTH} deep"
+MAX_DIGITS = 18  # int() itself refuses thousands
 
 
 def parse_json(text: str | bytes, *, parse_int: Callable[[str], Any] = int) -> Any:
@@ -29,7 +29,7 @@ def parse_json(text: str | bytes, *, parse_int: Callable[[str], Any] = int) -> A
         value = json.loads(text, parse_int=parse_int)
     except RecursionError as error:
         raise ValueError(TOO_DEEP) from error
-    if _count_brackets(text) > MOST_DEPTH:
+    if _count_brackets(text) > MAX_DEPTH:
         _check_depth(value)
     return value
 
@@ -42,7 +42,7 @@ def _count_brackets(text: str | bytes) -> int:
 
 def _check_depth(value: Any) -> None:
     level = [value]
-    for _ in range(MOST_DEPTH):
+    for _ in range(MAX_DEPTH):
         level = [
             child
             for parent in level
@@ -56,7 +56,7 @@ def _check_depth(value: Any) -> None:
 
 def parse_digits(text: str) -> int | None:
     """Return decimal digits as a number, or None where they are none, or too many of them."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     return int(text) if is_number else None
 
 
@@ -69,7 +69,7 @@ def convert_integer(
         number = value
     elif isinstance(value, str) and not strict:
         digits = value.removeprefix("-")
-        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MOST_DIGITS
+        is_number = digits.isascii() and digits.isdecimal() and len(digits) <= MAX_DIGITS
         number = int(value) if is_number else None
     if number is None or not _is_within(number, minimum, maximum):
         raise InvalidValueError(f"an integer{_format_bounds(minimum, maximum)}", value)
@@ -78,7 +78,7 @@ def convert_integer(
 
 def convert_count(value: Any) -> int:
     """Return a count as a host reports it, of bytes or files: an integer from 0 to 2^60."""
-    return convert_integer(value, minimum=0, maximum=MOST_COUNT, strict=True)
+    return convert_integer(value, minimum=0, maximum=MAX_COUNT, strict=True)
 
 
 def convert_number(

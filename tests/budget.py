@@ -11,8 +11,8 @@ from hypothesis import settings
 
 FACTOR = "SPARKFLEET_EXAMPLES"  # an environment variable, which processes inherit
 THOROUGH = 5
-MOST_EXAMPLES = "SPARKFLEET_MOST_EXAMPLES"  # another number than the next one
-MANY = int(os.environ.get(MOST_EXAMPLES, "20000"))  # of inputs from outside, with --thorough
+MAX_EXAMPLES = "SPARKFLEET_MOST_EXAMPLES"  # another number than the next one
+MANY = int(os.environ.get(MAX_EXAMPLES, "20000"))  # of inputs from outside, with --thorough
 LONGEST = 2.0  # seconds of the processor that an input from outside may take; most take a hundredth
 SLOW = 5  # times that in the gate, whose machines may be several times slower and busy
 

@@ -25,7 +25,7 @@ from tests.odd_values import MERGES, ODD_JINJA, ODD_JSON, ODD_NUMBERS, ODD_SCALA
 NUMBERS = st.integers(0, 2**63)  # one for each example
 Change = Callable[[random.Random, str, str, Sequence[str]], str]
 COUNTS = (1, 1, 1, 2, 3, 5)
-MOST = 60_000  # characters; splices do not grow without end
+MAX_LENGTH = 60_000  # characters; splices do not grow without end
 WORD = re.compile(r"[\w.%+-]+")
 VALUE = re.compile(r"(?<=[:=] )\S.*$", re.MULTILINE)
 DIGITS = re.compile(r"\b\d+(?:\.\d+)?\b")
@@ -40,7 +40,7 @@ def mutate_text(chance: random.Random, seeds: Sequence[str], tokens: Sequence[st
     """Return one of `seeds` after one to five changes; `tokens` are words of its own language."""
     text = chance.choice(seeds)
     for _ in range(chance.choice(COUNTS)):
-        text = chance.choice(CHANGES)(chance, text, chance.choice(seeds), tokens)[:MOST]
+        text = chance.choice(CHANGES)(chance, text, chance.choice(seeds), tokens)[:MAX_LENGTH]
     return text
 
 
@@ -55,7 +55,7 @@ def mutate_yaml(chance: random.Random, seeds: Sequence[str], tokens: Sequence[st
     changed = mutate_tree(chance, tree, others)
     text = yaml.safe_dump(changed, default_flow_style=flow, allow_unicode=True, sort_keys=False)
     if chance.random() < 1 / 4:
-        text = chance.choice(CHANGES)(chance, text, chance.choice(seeds), tokens)[:MOST]
+        text = chance.choice(CHANGES)(chance, text, chance.choice(seeds), tokens)[:MAX_LENGTH]
     return encode_text(chance, text)
 
 

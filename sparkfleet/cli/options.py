@@ -20,8 +20,8 @@ from sparkfleet.values import convert_choice, convert_duration, convert_integer
 from sparkfleet.variables import VARIABLES
 
 OUTPUTS = ("text", "json")
-MOST = 1_000_000  # of anything that is counted
-MOST_RANKS = 1024
+MAX_COUNT = 1_000_000  # of anything that is counted
+MAX_RANKS = 1024
 METADATA_KEY = "option"
 
 Parse = Callable[[str, Any], Any]  # of the option's name and what was typed
@@ -113,7 +113,7 @@ def repeated(
     return option(help, parse, default=default, kind=list, name=name, letter=letter, value=value)
 
 
-def number(*, most: int = MOST) -> Parse:
+def number(*, most: int = MAX_COUNT) -> Parse:
     """Return a parser of integers from 1 to `most`."""
     return ValueParser(parse=lambda name, text: parse_number(name, text, most=most), value="N")
 
@@ -142,7 +142,7 @@ def _expand_tilde(text: str) -> str:
     return str(expand_home(text)) if text.startswith("~") else text
 
 
-def parse_number(name: str, text: str, *, most: int = MOST) -> int:
+def parse_number(name: str, text: str, *, most: int = MAX_COUNT) -> int:
     """Return the integer of option `name`, from 1 to `most`; raises UsageError."""
     try:
         return convert_integer(text, minimum=1, maximum=most)
@@ -212,14 +212,14 @@ class Options:
     tp: int = option(
         "tensor-parallel size: how many Sparks share each layer; without a size, as many as the "
         "recipe can use, a power of two",
-        number(most=MOST_RANKS),
+        number(most=MAX_RANKS),
         default=1,
     )
     pp: int = option(
-        "pipeline-parallel size; a copy has tp x pp Sparks", number(most=MOST_RANKS), default=1
+        "pipeline-parallel size; a copy has tp x pp Sparks", number(most=MAX_RANKS), default=1
     )
     dp: int = option(
-        "data-parallel size: copies of the model at one address", number(most=MOST_RANKS), default=1
+        "data-parallel size: copies of the model at one address", number(most=MAX_RANKS), default=1
     )
     executor: str | None = option(
         "what joins the ranks of several hosts", choice(VARIABLES["vllm_executor"].choices)

@@ -18,7 +18,7 @@ _DIGITS = string.digits.encode()
 _LETTERS = bytes(byte if chr(byte) in string.ascii_lowercase else ord(" ") for byte in range(256))
 _SHORTEST_WORD = 4  # letters of a word that is looked up as a whole
 _LINES = 1000  # that are read at once
-_MOST_KNOWN = 100_000  # words, and lines, that are known at a time
+_MAX_KNOWN = 100_000  # words, and lines, that are known at a time
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class LineIndex:
         for number, line in enumerate(text.split(_BREAK.encode()), begin):
             needles = read.get(line)
             if needles is None:
-                if len(read) >= _MOST_KNOWN:
+                if len(read) >= _MAX_KNOWN:
                     read.clear()
                 needles = read[line] = self._find_needles(line)
             for needle in needles:
@@ -101,7 +101,7 @@ class LineIndex:
     def _learn(self, words: set[bytes]) -> None:
         """Add words of the log; those that needles have are kept for good."""
         new = words - self._known
-        if len(self._known) >= _MOST_KNOWN:
+        if len(self._known) >= _MAX_KNOWN:
             self._known.clear()
         self._known |= new
         wanted = {word: [*self._whole[word]] for word in new & self._whole.keys()}

@@ -11,9 +11,9 @@ from sparkfleet.doctor.events import LONGEST_LINE, read_entries
 from sparkfleet.doctor.signatures import SIGNATURES, FailureRole
 from sparkfleet.vllm.milestones import LogLine
 
-_MOST_REASON_LINES = 40  # lines after an exception's head in which its reason is searched
-_MOST_BUILD_LINES = 400  # lines before it, the output of compilers
-_MOST_CHAIN = 4  # wrappers that are shown
+_MAX_REASON_LINES = 40  # lines after an exception's head in which its reason is searched
+_MAX_BUILD_LINES = 400  # lines before it, the output of compilers
+_MAX_CHAIN = 4  # wrappers that are shown
 _EXCEPTION = re.compile(
     r"(?:\s{0,40}\| | )?"  # a group of exceptions; text that was pasted
     r"(?:(?!ray\.exceptions\.RayTaskError)[\w.]{0,120}?\b"
@@ -66,7 +66,7 @@ _QUOTED_ERROR = re.compile(r"Worker failed with error '")
 _BARE = re.compile(r"[\w.]{1,120}:?")  # an exception that says nothing but its name
 _FRAME = re.compile(r'\s*File "')
 _MARKS = re.compile(r"[\s~^]*")
-_MOST_CODE_LINES = 12
+_MAX_CODE_LINES = 12
 _SHOWN_EXCEPTION = re.compile(r"\w{1,60}(?:Error|Exception)\(")
 _TRACE = re.compile(r"Traceback \(most recent call last\)|\s|$")
 _ERROR = re.compile(r"\b(?:ERROR|CRITICAL|FATAL)\b")
@@ -76,7 +76,7 @@ _WEAK = re.compile(
     r"|no such|unreachable|mismatch|crash(?:ed)?|aborted|rejected|not found)\b|error:? -?\d"
 )
 _INFO = re.compile(r"\bINFO\b")  # NCCL's lines, whose prefix is not read as a level
-_MOST_LAST_WORDS = 10  # lines
+_MAX_LAST_WORDS = 10  # lines
 _TERMINATE = re.compile(r"\s*terminate called after throwing")
 _WHAT = re.compile(r"\s*what\(\):\s+\S")
 _ERROR_LEVELS = frozenset({"ERROR", "CRITICAL", "FATAL"})
@@ -133,7 +133,7 @@ def _find_last_words(entries: Sequence[LogLine]) -> int | None:
     if any(entry.level for entry in entries):
         return None
     spoken = [index for index, entry in enumerate(entries) if entry.text]
-    for index in reversed(spoken[-_MOST_LAST_WORDS:]):
+    for index in reversed(spoken[-_MAX_LAST_WORDS:]):
         text = entries[index].text[:LONGEST_LINE]
         if _WEAK.search(text) and not _INFO.search(text) and not _is_consequence(text):
             return index
@@ -154,7 +154,7 @@ def _unwrap(entries: Sequence[LogLine], chain: Sequence[int]) -> ErrorLine:
     """Return the reason of an exception, which others wrap."""
     head = chain[0]
     if _VALIDATION.search(entries[head].text):
-        for index in range(head + 1, min(head + _MOST_REASON_LINES, len(entries))):
+        for index in range(head + 1, min(head + _MAX_REASON_LINES, len(entries))):
             if reason := _VALIDATION_REASON.match(entries[index].text):
                 text = reason["reason"].strip()
                 return ErrorLine(line=index + 1, text=text, chain=_list_texts(entries, chain))
@@ -178,7 +178,7 @@ def _find_rest(entries: Sequence[LogLine], head: int) -> int | None:
     if not text.endswith(":") or ": " not in text:
         return None
     rest = []
-    for index in range(head + 1, min(head + _MOST_REASON_LINES, len(entries))):
+    for index in range(head + 1, min(head + _MAX_REASON_LINES, len(entries))):
         text = entries[index].text
         if entries[index].process != entries[head].process or text.startswith("Traceback"):
             break
@@ -192,7 +192,7 @@ def _find_code(entries: Sequence[LogLine], head: int) -> int | None:
     """Return the line of code that raised an exception without words; None where none is shown."""
     if not _BARE.fullmatch(entries[head].text):
         return None
-    for index in range(head - 1, max(-1, head - _MOST_CODE_LINES), -1):
+    for index in range(head - 1, max(-1, head - _MAX_CODE_LINES), -1):
         text = entries[index].text
         if not text.startswith("    ") or _FRAME.match(text):
             return None
@@ -203,8 +203,8 @@ def _find_code(entries: Sequence[LogLine], head: int) -> int | None:
 
 def _find_tool_error(entries: Sequence[LogLine], head: int) -> int | None:
     """Return the line that explains a failed compiler: below the exception, else above it."""
-    after = range(head + 1, min(head + _MOST_REASON_LINES, len(entries)))
-    before = range(max(0, head - _MOST_BUILD_LINES), head)
+    after = range(head + 1, min(head + _MAX_REASON_LINES, len(entries)))
+    before = range(max(0, head - _MAX_BUILD_LINES), head)
     return next((i for i in (*after, *before) if _is_tool_error(entries[i].text)), None)
 
 
@@ -224,7 +224,7 @@ def _create_line(entries: Sequence[LogLine], index: int, chain: Sequence[int] = 
 
 
 def _list_texts(entries: Sequence[LogLine], chain: Sequence[int]) -> tuple[str, ...]:
-    return tuple(entries[index].text.strip()[:LONGEST_LINE] for index in chain[:_MOST_CHAIN])
+    return tuple(entries[index].text.strip()[:LONGEST_LINE] for index in chain[:_MAX_CHAIN])
 
 
 def _is_head(text: str) -> bool:

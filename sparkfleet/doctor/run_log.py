@@ -9,7 +9,7 @@ _FATAL = re.compile(r"fatal: \[(?P<host>[^\]]+)\] (?:FAILED|UNREACHABLE)!(?: => 
 _LOST = re.compile(r"^\S+ +: ok=.*\b(?:failed|unreachable)=[1-9]", re.MULTILINE)
 _RECAP = "\nPLAY RECAP *"
 _DETAIL = re.compile(r"    (?!(?:ok|info): )\S")
-_MOST_DETAILS = 8  # lines of a failure
+_MAX_DETAILS = 8  # lines of a failure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,12 +46,12 @@ def find_run_failures(log: str) -> tuple[RunFailure, ...]:
 
 def find_last_lines(log: str) -> tuple[str, ...]:
     """Return the last lines of a run without a recap: the error that stopped it."""
-    return () if _RECAP in log else tuple(filter(None, log.splitlines()))[-_MOST_DETAILS // 2 :]
+    return () if _RECAP in log else tuple(filter(None, log.splitlines()))[-_MAX_DETAILS // 2 :]
 
 
 def _extract_details(lines: list[str]) -> tuple[str, ...]:
     end = next((i for i, line in enumerate(lines) if not line.startswith("    ")), len(lines))
     details = [line.strip() for line in lines[:end] if _DETAIL.match(line)]
-    if len(details) > _MOST_DETAILS:  # the first failed check and the end of a log
-        details = [*details[: _MOST_DETAILS // 2], *details[-_MOST_DETAILS // 2 :]]
+    if len(details) > _MAX_DETAILS:  # the first failed check and the end of a log
+        details = [*details[: _MAX_DETAILS // 2], *details[-_MAX_DETAILS // 2 :]]
     return tuple(details)

@@ -11,7 +11,7 @@ from sparkfleet.doctor.patterns import compile_pattern, count_breaks, find_needl
 from sparkfleet.doctor.signatures import SIGNATURES
 
 _PIECES = 1000  # that a pattern of several lines sees at once
-_MOST_KNOWN = 10_000  # pieces without a match that are kept to be compared with later ones
+_MAX_KNOWN = 10_000  # pieces without a match that are kept to be compared with later ones
 
 
 def index_pieces(searched: SearchText) -> LineIndex:
@@ -55,7 +55,7 @@ def _search_pieces(
             yield match
             yield from matches
         else:
-            if len(without) >= _MOST_KNOWN:
+            if len(without) >= _MAX_KNOWN:
                 without.clear()
             without.add(piece)
 

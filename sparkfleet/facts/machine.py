@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from ipaddress import IPv4Address, IPv6Address
 from itertools import islice
 
-from sparkfleet.facts.readings import MOST_ENTRIES, Readings
+from sparkfleet.facts.readings import MAX_ENTRIES, Readings
 from sparkfleet.values import parse_digits
 
 KIB = 1024
@@ -209,9 +209,9 @@ def parse_gpu_processes(text: str) -> tuple[GpuProcess, ...]:
 def parse_csv_table(text: str) -> Iterator[Mapping[str, str]]:
     """Yield rows of nvidia-smi's CSV by column name, without the unit in the header.
 
-    `MOST_ENTRIES` at most, and none after a cell that is too long.
+    `MAX_ENTRIES` at most, and none after a cell that is too long.
     """
-    lines = text.strip().splitlines()[:MOST_ENTRIES]
+    lines = text.strip().splitlines()[:MAX_ENTRIES]
     rows = csv.reader(lines, skipinitialspace=True)
     with contextlib.suppress(csv.Error):
         columns = [cell.partition(" [")[0].strip() for cell in next(rows, [])]
@@ -240,16 +240,16 @@ def parse_disk(text: str) -> Disk | None:
 def parse_listeners(readings: Readings) -> tuple[Listener, ...]:
     """Return the listening TCP sockets, with their holders where the host showed them.
 
-    Of each table `MOST_ENTRIES` at most.
+    Of each table `MAX_ENTRIES` at most.
     """
-    holders = islice(HOLDER.finditer(readings.text("listeners")), MOST_ENTRIES)
+    holders = islice(HOLDER.finditer(readings.text("listeners")), MAX_ENTRIES)
     held = {found[1]: (int(found[2]), found[3]) for found in holders}
     return tuple(
         replace(
             _build_listener(found[1], found[2], held.get(found[3]), found[4] or ""), inode=found[3]
         )
         for source in ("/proc/net/tcp", "/proc/net/tcp6")
-        for found in islice(LISTENING.finditer(readings.text(source)), MOST_ENTRIES)
+        for found in islice(LISTENING.finditer(readings.text(source)), MAX_ENTRIES)
     )
 
 

@@ -10,7 +10,7 @@ from ipaddress import IPv4Address, IPv4Interface, IPv4Network
 from itertools import islice
 from typing import Any
 
-from sparkfleet.facts.readings import MOST_ENTRIES, Readings
+from sparkfleet.facts.readings import MAX_ENTRIES, Readings
 from sparkfleet.facts.tools import parse_ethtool
 from sparkfleet.values import parse_json
 
@@ -98,7 +98,7 @@ def _build_netdev(readings: Readings, name: str, addresses: tuple[IPv4Interface,
 
 def _collect_addresses(readings: Readings) -> Mapping[str, tuple[IPv4Interface, ...]]:
     addresses: dict[str, list[IPv4Interface]] = {}
-    found = islice(_parse_ip_addresses(readings), MOST_ENTRIES)
+    found = islice(_parse_ip_addresses(readings), MAX_ENTRIES)
     for name, address in (*found, *_parse_kernel_addresses(readings)):
         addresses.setdefault(name, []).append(address)
     return {name: tuple(each) for name, each in addresses.items()}
@@ -139,7 +139,7 @@ def _parse_ip_routes(readings: Readings) -> Iterator[Route]:
 
 
 def _parse_kernel_routes(readings: Readings) -> Iterator[Route]:
-    rows = islice(KERNEL_ROUTE.finditer(readings.text("/proc/net/route")), MOST_ENTRIES)
+    rows = islice(KERNEL_ROUTE.finditer(readings.text("/proc/net/route")), MAX_ENTRIES)
     for name, to, gateway, metric, mask in (row.groups() for row in rows):
         yield Route(
             network=IPv4Network(f"{_parse_hex_address(to)}/{_parse_hex_address(mask)}"),
@@ -174,4 +174,4 @@ def _load_json_entries(readings: Readings, source: str) -> list[dict[str, Any]]:
     except ValueError:
         return []
     entries = answer if isinstance(answer, list) else []
-    return [entry for entry in entries[:MOST_ENTRIES] if isinstance(entry, dict)]
+    return [entry for entry in entries[:MAX_ENTRIES] if isinstance(entry, dict)]

@@ -6,9 +6,9 @@ import enum
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-MOST_DIGITS = 20  # of 2^64, the largest counter of the kernel
-MOST_COUNT = 10**MOST_DIGITS
-MOST_ENTRIES = 10_000  # of a folder or table of the kernel; a host that lies can send more
+MAX_DIGITS = 20  # of 2^64, the largest counter of the kernel
+MAX_COUNT = 10**MAX_DIGITS
+MAX_ENTRIES = 10_000  # of a folder or table of the kernel; a host that lies can send more
 
 
 class Lack(enum.StrEnum):
@@ -53,8 +53,8 @@ class Readings:
         return self.read(source).text.strip()
 
     def names(self, folder: str) -> tuple[str, ...]:
-        """Return the names in a folder, `MOST_ENTRIES` at most."""
-        return tuple(self.text(folder).split(maxsplit=MOST_ENTRIES)[:MOST_ENTRIES])
+        """Return the names in a folder, `MAX_ENTRIES` at most."""
+        return tuple(self.text(folder).split(maxsplit=MAX_ENTRIES)[:MAX_ENTRIES])
 
     def number(self, source: str) -> int | None:
         """Return the text of `source` as a number, or None."""
@@ -76,4 +76,4 @@ def parse_hex_or_decimal(text: str) -> int | None:
         number = int(text, 0)
     except ValueError:
         return None
-    return number if abs(number) < MOST_COUNT else None
+    return number if abs(number) < MAX_COUNT else None

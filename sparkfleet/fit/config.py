@@ -20,8 +20,8 @@ from sparkfleet.values import convert_integer, parse_json
 
 __all__ = ["Architecture", "parse_model_config"]
 
-MOST = 2**32  # larger than any count in a config.json
-MOST_LAYERS = 10_000
+MAX_COUNT = 2**32  # larger than any count in a config.json
+MAX_LAYERS = 10_000
 AGAIN = "download the file again; vLLM cannot read such a value"
 COUNTS = ("num_experts", "num_local_experts", "n_routed_experts")
 DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers")
@@ -82,7 +82,7 @@ class ConfigFields:
             )
         return value or EMPTY
 
-    def number(self, *names: str, most: int = MOST) -> int | None:
+    def number(self, *names: str, most: int = MAX_COUNT) -> int | None:
         """Return an integer from 0 to `most`; raises InputError for anything else."""
         value = self.value(*names)
         if isinstance(value, list):  # as written for models whose layers differ
@@ -101,7 +101,7 @@ def build_architecture(fields: ConfigFields, *, dense: bool) -> Architecture:
     value = fields.value
     names = value("architectures")
     tied = value("tie_word_embeddings")
-    count = number("num_hidden_layers", "n_layer", most=MOST_LAYERS)
+    count = number("num_hidden_layers", "n_layer", most=MAX_LAYERS)
     return Architecture(
         name=str(names[0]) if isinstance(names, list) and names else None,
         model_type=fields.string("model_type"),
@@ -113,7 +113,7 @@ def build_architecture(fields: ConfigFields, *, dense: bool) -> Architecture:
         vocab=number("vocab_size"),
         context=number("max_position_embeddings", "model_max_length"),
         stretch=_parse_rope_factor(value("rope_parameters", "rope_scaling")),
-        draft_layers=number(*DRAFTS, most=MOST_LAYERS) or 0,
+        draft_layers=number(*DRAFTS, most=MAX_LAYERS) or 0,
         draft_block=number("dspark_block_size"),
         quantization=fields.mapping("quantization_config", "compression_config"),
         code=_list_code_repositories(fields.tree.get("auto_map")),
@@ -134,7 +134,9 @@ def _parse_rope_factor(rope: Any) -> float:
     scalings = [rope, *(item for item in rope.values() if isinstance(item, dict))]
     factors = [scaling.get("factor") for scaling in scalings]
     numbers = [
-        float(factor) for factor in factors if isinstance(factor, int | float) and factor < MOST
+        float(factor)
+        for factor in factors
+        if isinstance(factor, int | float) and factor < MAX_COUNT
     ]
     return max(1.0, *numbers) if numbers else 1.0
 
@@ -186,7 +188,7 @@ def _parse_attention(fields: ConfigFields) -> dict[str, Any]:
 
 def _parse_latent_attention(fields: ConfigFields) -> Latent:
     indexed = layers.is_indexed_latent(fields.text)
-    count = fields.number("num_hidden_layers", "n_layer", most=MOST_LAYERS) or 0
+    count = fields.number("num_hidden_layers", "n_layer", most=MAX_LAYERS) or 0
     return Latent(
         rank=fields.number("kv_lora_rank"),
         rope_dim=fields.number("qk_rope_head_dim"),

@@ -11,7 +11,7 @@ from sparkfleet.values import parse_json
 
 FILE = "speeds.json"
 FORMAT_VERSION = 1  # of the file; another one does not count
-MOST = 64  # measurements that are kept, the newest
+MAX_KEPT = 64  # measurements that are kept, the newest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,7 +42,7 @@ def format_measurements(earlier: Sequence[MeasuredStep], news: Iterable[Measured
         measurement.kind: measurement
         for measurement in sorted((*earlier, *news), key=lambda measurement: measurement.at)
     }
-    rows = [asdict(measurement) for measurement in list(newest.values())[-MOST:]]
+    rows = [asdict(measurement) for measurement in list(newest.values())[-MAX_KEPT:]]
     return json.dumps({"form": FORMAT_VERSION, "measured": rows}, indent=1) + "\n"
 
 

@@ -15,7 +15,7 @@ from sparkfleet.vllm.options import DEFAULT_MEMORY_UTILIZATION, VllmOptions, par
 
 SEQUENCES = 256  # of `vllm serve`
 BATCHED = 8192  # of vLLM on a GPU with 70 GiB or more
-MOST_TOKENS = 1 << 30
+MAX_TOKENS = 1 << 30
 ALLOW_LONG = "VLLM_ALLOW_LONG_MAX_MODEL_LEN"
 PLE_TABLE = "VLLM_PLE_TABLE_MEMORY"  # of local-inference-lab/vllm
 SPECULATION_HINT = "write a mapping: speculative-config: {method: mtp, num_speculative_tokens: 2}"
@@ -148,10 +148,10 @@ def parse_token_limit(name: str, value: Any) -> int | None:
         count = parse_human_readable_int(value)
     except ValueError:
         count = 0
-    if isinstance(value, bool) or not 1 <= count <= MOST_TOKENS:
+    if isinstance(value, bool) or not 1 <= count <= MAX_TOKENS:
         example = f"type: {name} 65536" if name.startswith("--") else f"write: {name}: 65536"
         raise InputError(
-            f"{name}: expected a number of tokens from 1 to {MOST_TOKENS} (got {value!r})",
+            f"{name}: expected a number of tokens from 1 to {MAX_TOKENS} (got {value!r})",
             hint=example,
         )
     return count
@@ -181,7 +181,7 @@ def _parse_count(name: str, value: Any, default: int) -> int:
     if value is None:
         return default
     count = _parse_integer(name, value)
-    if not 1 <= count <= MOST_TOKENS:
+    if not 1 <= count <= MAX_TOKENS:
         raise InputError(
             f"{name}: expected an integer >= 1 (got {value!r})", hint=f"write: {name}: {default}"
         )

@@ -20,9 +20,9 @@ from sparkfleet.regular_expressions import compile_regex, repeats_at_most
 
 NVFP4 = 4 / 8 + 1 / 16  # four bits, and a scale of eight for every sixteen
 MXFP4 = 4 / 8 + 1 / 32
-MOST_PATTERNS = 500  # with * or a regular expression; each is tried on every module
-MOST_REGEXES = 50  # of them that repeat twice or more
-MOST_REPEATS = 3  # of a regular expression: then the names of modules take a millisecond
+MAX_PATTERNS = 500  # with * or a regular expression; each is tried on every module
+MAX_REGEXES = 50  # of them that repeat twice or more
+MAX_REPEATS = 3  # of a regular expression: then the names of modules take a millisecond
 LONGEST_PATTERN = 1000  # characters
 SCALE = 2.0  # bytes, for every group of AWQ, GPTQ and integer schemes
 NAMED = {"nvfp4": NVFP4, "fp8": 1.0, "mxfp4": MXFP4, "w4a16_nvfp4": NVFP4}
@@ -171,15 +171,15 @@ def split_patterns(patterns: list[Any]) -> tuple[frozenset[str], tuple[str, ...]
 def _split_same_list(patterns: _SameList) -> tuple[frozenset[str], tuple[str, ...]]:
     texts = [str(text) for text in patterns.items]
     wild = tuple(dict.fromkeys(text for text in texts if "*" in text or text[:3] == "re:"))
-    if len(wild) > MOST_PATTERNS:
-        raise UnknownFigureError(f"more than {MOST_PATTERNS} patterns in quantization_config")
+    if len(wild) > MAX_PATTERNS:
+        raise UnknownFigureError(f"more than {MAX_PATTERNS} patterns in quantization_config")
     if any(len(text) > LONGEST_PATTERN for text in wild):
         raise UnknownFigureError(
             f"a pattern of more than {LONGEST_PATTERN} characters in quantization_config"
         )
-    if sum(not repeats_at_most(text, 1) for text in wild if text[:3] == "re:") > MOST_REGEXES:
+    if sum(not repeats_at_most(text, 1) for text in wild if text[:3] == "re:") > MAX_REGEXES:
         raise UnknownFigureError(
-            f"more than {MOST_REGEXES} regular expressions in quantization_config"
+            f"more than {MAX_REGEXES} regular expressions in quantization_config"
         )
     return frozenset(texts).difference(wild), wild
 
@@ -201,7 +201,7 @@ def matches_module(pattern: str, module: str) -> bool:
 
 @cache
 def _compile_module_pattern(text: str) -> re.Pattern[str]:
-    if not repeats_at_most(text, MOST_REPEATS):
+    if not repeats_at_most(text, MAX_REPEATS):
         raise UnknownFigureError(
             f"a pattern in quantization_config may take forever to match: {text!r}"
         )

@@ -9,7 +9,7 @@ from pathlib import Path
 from sparkfleet.errors import InventoryError, Where
 
 SHARED_MODE = stat.S_IRWXG | stat.S_IRWXO  # permissions that let other users access a file
-MOST_TEXT = 1 << 20  # bytes
+MAX_TEXT = 1 << 20  # bytes
 
 
 def read_secret_file(path: Path, *, subject: str, where: Where | None, hint: str) -> str:
@@ -42,7 +42,7 @@ def read_private_file(path: Path, *, subject: str, where: Where | None, hint: st
     try:
         with path.open("rb") as file:
             mode = stat.S_IMODE(os.fstat(file.fileno()).st_mode)
-            text = file.read(MOST_TEXT).decode("utf-8")
+            text = file.read(MAX_TEXT).decode("utf-8")
     except (OSError, ValueError) as error:  # not UTF-8, or an invalid path
         reason = error.strerror if isinstance(error, OSError) else "not a text file"
         raise InventoryError(f"{subject}: {path}: {reason}", where=where, hint=hint) from None

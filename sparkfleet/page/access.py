@@ -16,8 +16,8 @@ from sparkfleet.resources import expand_home
 from sparkfleet.variables.binding import LOOPBACK, Binding
 
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
-LEAST_TOKEN = 16  # characters: too many to guess
-MOST_TOKEN = 1024
+MIN_TOKEN = 16  # characters: too many to guess
+MAX_TOKEN = 1024
 OTHERS = stat.S_IRWXG | stat.S_IRWXO
 MAKE_ONE = "make one: (umask 077; openssl rand -hex 24 > page-token)"
 
@@ -83,7 +83,7 @@ def read_page_token(path: Path) -> str:
     try:
         with expand_home(path).open("rb") as file:
             status = os.fstat(file.fileno())
-            text = file.read(MOST_TOKEN + 2).decode("utf-8").strip("\r\n")
+            text = file.read(MAX_TOKEN + 2).decode("utf-8").strip("\r\n")
     except OSError as error:
         raise UsageError(f"--token-file {path}: {error.strerror}", hint=MAKE_ONE) from None
     except UnicodeDecodeError:
@@ -94,9 +94,9 @@ def read_page_token(path: Path) -> str:
             f"--token-file {path}: other users can read it (mode {mode:04o}, expected 0600)",
             hint=f"chmod 600 {path}, and write a new token into it",
         )
-    if not LEAST_TOKEN <= len(text) <= MOST_TOKEN or not (text.isascii() and text.isprintable()):
+    if not MIN_TOKEN <= len(text) <= MAX_TOKEN or not (text.isascii() and text.isprintable()):
         raise UsageError(
-            f"--token-file {path}: expected one line of {LEAST_TOKEN} to {MOST_TOKEN} printable "
+            f"--token-file {path}: expected one line of {MIN_TOKEN} to {MAX_TOKEN} printable "
             f"ASCII characters (got {len(text)} characters)",
             hint=MAKE_ONE,
         )

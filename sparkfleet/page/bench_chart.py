@@ -19,7 +19,7 @@ TOP = 16
 BOTTOM = 34
 STEPS = 4  # lines of the grid above zero
 MARKS = ("circle", "square", "diamond", "triangle")  # by series: not by the colour alone
-MOST_SERIES = len(MARKS)
+MAX_SERIES = len(MARKS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +36,7 @@ def group_series(entries: Sequence[BenchEntry]) -> tuple[Series, ...]:
     kinds: dict[tuple[str, int, int], list[BenchEntry]] = {}
     for entry in entries:
         kinds.setdefault((entry.recipe, entry.nodes, entry.requests), []).append(entry)
-    newest = sorted(kinds.items(), key=lambda item: -item[1][-1].at)[:MOST_SERIES]
+    newest = sorted(kinds.items(), key=lambda item: -item[1][-1].at)[:MAX_SERIES]
     return tuple(
         Series(name=_name_series(*kind), mark=mark, entries=tuple(found))
         for (kind, found), mark in zip(newest, MARKS, strict=False)

@@ -22,7 +22,7 @@ from sparkfleet.recipes.explanation import Setting
 from sparkfleet.report.redaction import redact_secrets
 from sparkfleet.report.visible import escape_control, escape_line
 
-MOST_TEXT = 600  # characters of one text
+MAX_TEXT = 600  # characters of one text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +101,7 @@ def clean_page_text(value: Any) -> str:
     Characters that end a line, control a terminal or reverse text are shown as in ``\x1b``.
     """
     text = escape_line(redact_secrets(str(value)))
-    return text if len(text) <= MOST_TEXT else f"{text[: MOST_TEXT - 3]}..."
+    return text if len(text) <= MAX_TEXT else f"{text[: MAX_TEXT - 3]}..."
 
 
 def clean_drawing(svg: str) -> str:

@@ -20,7 +20,7 @@ from sparkfleet.page.tables import (
 )
 from sparkfleet.quantities import format_memory, format_seconds
 
-MOST_EVENTS = 50  # that are shown, the newest first
+MAX_EVENTS = 50  # that are shown, the newest first
 TONES = {  # state of a cluster or a host -> tone and mark
     "serving": ("good", "✓"),
     "running": ("good", "✓"),
@@ -191,7 +191,7 @@ def _format_role(item: tuple[str, Mapping[str, Any]]) -> str:
 
 def build_event_table(content: PageContent) -> Table:
     """Return the last events, the newest first."""
-    shown = content.events[-MOST_EVENTS:][::-1]
+    shown = content.events[-MAX_EVENTS:][::-1]
     rest = len(content.events) - len(shown)
     return create_page_table(
         "Events",

@@ -19,9 +19,9 @@ from sparkfleet.errors import UsageError
 from sparkfleet.page.access import Access
 from sparkfleet.variables.binding import Binding
 
-MOST_REQUESTS = 32  # in progress at the same time
-MOST_STREAMS = 16  # browsers that follow the page
-MOST_HEADER = 8192  # bytes of a request's lines
+MAX_REQUESTS = 32  # in progress at the same time
+MAX_STREAMS = 16  # browsers that follow the page
+MAX_HEADER = 8192  # bytes of a request's lines
 REQUEST_LIMIT = 5.0  # seconds
 ANSWER_LIMIT = 20.0  # seconds
 QUIET = 15.0  # seconds without an event until a comment shows a stream that the server lives
@@ -138,7 +138,7 @@ class PageServer:
 
     async def _listen(self) -> asyncio.Server:
         return await asyncio.start_server(
-            self._accept, self._binding.address, self._binding.port, limit=MOST_HEADER
+            self._accept, self._binding.address, self._binding.port, limit=MAX_HEADER
         )
 
     async def _end(self) -> None:
@@ -154,7 +154,7 @@ class PageServer:
         """Take a connection; where too many requests are in progress, drop the oldest."""
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - for mypy: asyncio made it
-        while len(self._requests) >= MOST_REQUESTS:
+        while len(self._requests) >= MAX_REQUESTS:
             oldest = next(iter(self._requests))
             self._requests.pop(oldest).transport.abort()
             oldest.cancel()
@@ -188,7 +188,7 @@ class PageServer:
     def _begin_stream(self, request: Request, task: asyncio.Task[None]) -> None:
         """Count a request as a stream; raises RequestError where it is refused."""
         self._check(request)
-        if len(self._streams) >= MOST_STREAMS:
+        if len(self._streams) >= MAX_STREAMS:
             raise RequestError(HTTPStatus.SERVICE_UNAVAILABLE)
         self._requests.pop(task, None)
         self._streams.add(task)

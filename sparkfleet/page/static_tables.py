@@ -21,9 +21,9 @@ from sparkfleet.page.tables import (
 )
 from sparkfleet.recipes.explanation import Setting
 
-MOST_BENCHES = 10  # results that are in the table, the newest first
-MOST_KINDS = 3  # kinds of runs whose timings are shown, the newest
-MOST_FINDINGS = 10
+MAX_BENCHES = 10  # results that are in the table, the newest first
+MAX_KINDS = 3  # kinds of runs whose timings are shown, the newest
+MAX_FINDINGS = 10
 
 
 def build_rail_table(links: LinkMap) -> Table:
@@ -133,7 +133,7 @@ def _format_value(setting: Setting, value: Any) -> str:
 def build_duration_tables(background: Background) -> Iterator[Table]:
     """Yield a table for each kind of run: the seconds of its tasks in the last runs."""
     kinds = list(background.durations.items())[::-1]
-    for kind, tasks in [item for item in kinds if item[0].startswith("cluster.")][:MOST_KINDS]:
+    for kind, tasks in [item for item in kinds if item[0].startswith("cluster.")][:MAX_KINDS]:
         most = max(map(len, tasks.values()), default=0)
         heads = [f"run {at}" for at in range(1, most)] + (["newest"] if most else [])
         yield create_page_table(
@@ -174,10 +174,10 @@ def build_bench_table(entries: Sequence[BenchEntry]) -> Table:
                 create_number(f"{entry.prefill:.1f} tokens/s"),
                 create_number(f"{entry.ttft:.2f} s"),
             )
-            for entry in entries[-MOST_BENCHES:][::-1]
+            for entry in entries[-MAX_BENCHES:][::-1]
         ),
         empty="No benchmark has been run.",
-        note=_explain_disturbed(entries[-MOST_BENCHES:]),
+        note=_explain_disturbed(entries[-MAX_BENCHES:]),
     )
 
 
@@ -221,7 +221,7 @@ def build_finding_table(diagnosis: Diagnosis | None, missing: str) -> Table:
 
 
 def _list_finding_rows(diagnosis: Diagnosis) -> Iterator[Iterator[Cell]]:
-    for finding in (*diagnosis.causes, *diagnosis.warnings)[:MOST_FINDINGS]:
+    for finding in (*diagnosis.causes, *diagnosis.warnings)[:MAX_FINDINGS]:
         is_cause = finding in diagnosis.causes
         yield iter(
             (

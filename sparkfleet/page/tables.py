@@ -11,7 +11,7 @@ from typing import Any
 from sparkfleet.page.content import clean_page_text
 
 UNKNOWN = "unknown"
-MOST_NAME = 24  # characters of a name or a time that stays in one line
+MAX_NAME = 24  # characters of a name or a time that stays in one line
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +49,7 @@ def create_page_cell(text: Any, *, tone: str = "", form: str = "") -> Cell:
 def create_name(text: Any, *, tone: str = "") -> Cell:
     """Return a cell with a name or a time, which stays in one line unless it is long."""
     cell = create_page_cell(text, tone=tone)
-    return replace(cell, form="name") if len(cell.text) <= MOST_NAME else cell
+    return replace(cell, form="name") if len(cell.text) <= MAX_NAME else cell
 
 
 def create_number(text: str) -> Cell:

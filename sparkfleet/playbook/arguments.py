@@ -17,7 +17,7 @@ from sparkfleet.values import (
     convert_string,
 )
 
-MOST_NUMBER = 10**9  # clocks take no more than some years of seconds
+MAX_NUMBER = 10**9  # clocks take no more than some years of seconds
 
 
 @dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def convert_argument(value: Any, hint: Any) -> Any:
 
 def convert_amount(value: Any, *, strict: bool = False) -> float:
     """Return a number >= 0 that a clock takes; `strict` takes no text, such as "2"."""
-    return convert_number(convert_number(value, minimum=0, strict=strict), maximum=MOST_NUMBER)
+    return convert_number(convert_number(value, minimum=0, strict=strict), maximum=MAX_NUMBER)
 
 
 CONVERSIONS: Mapping[Any, Callable[[Any], Any]] = {

@@ -16,7 +16,7 @@ from sparkfleet.playbook.task_reader import INCLUDED, Inherited, TaskReader
 from sparkfleet.resources import find_data_file
 from sparkfleet.yaml import positions, source
 
-MOST_TASKS = 2000  # of a playbook with all that it includes
+MAX_TASKS = 2000  # of a playbook with all that it includes
 
 
 def load_playbook(path: Path) -> tuple[Play, ...]:
@@ -48,7 +48,7 @@ class _PlaybookParser(TaskReader):
 
     def _plays(self, nodes: Sequence[positions.Node], inherited: Inherited) -> Iterator[Play]:
         for node in nodes:
-            if len(self.problems) >= positions.MOST_PROBLEMS:
+            if len(self.problems) >= positions.MAX_PROBLEMS:
                 return
             try:
                 yield self._play(self.mapping(node, "a play"), inherited)
@@ -108,7 +108,7 @@ class _PlaybookParser(TaskReader):
     ) -> Iterator[TaskOrBlock]:
         for node in nodes:
             self._count += 1
-            if self._count > MOST_TASKS:
+            if self._count > MAX_TASKS:
                 self._refuse_more_tasks(node)
                 return
             try:
@@ -123,9 +123,9 @@ class _PlaybookParser(TaskReader):
                 continue
 
     def _refuse_more_tasks(self, node: positions.Node) -> None:
-        if self._count == MOST_TASKS + 1:
+        if self._count == MAX_TASKS + 1:
             hint = "split it into several playbooks"
-            self.note(f"a playbook can have at most {MOST_TASKS} tasks", node.where, hint)
+            self.note(f"a playbook can have at most {MAX_TASKS} tasks", node.where, hint)
 
     def _block(self, node: positions.Map, inherited: Inherited) -> Block:
         self.keys(node, BLOCK_KEYS, "a block")

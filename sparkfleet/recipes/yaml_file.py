@@ -9,7 +9,7 @@ from sparkfleet.resources import format_path
 from sparkfleet.yaml import positions, source
 from sparkfleet.yaml.nodes import Map
 
-MOST_VALUES = 2000  # of a recipe, names included; the longest one that is known has 355
+MAX_VALUES = 2000  # of a recipe, names included; the longest one that is known has 355
 
 
 def read_recipe_file(path: Path) -> Map:
@@ -17,7 +17,7 @@ def read_recipe_file(path: Path) -> Map:
     tree = positions.parse_yaml(
         source.read_source_file(format_path(path), error=RecipeError),
         error=RecipeError,
-        most_values=MOST_VALUES,
+        most_values=MAX_VALUES,
     )
     if isinstance(tree, Map):
         return tree

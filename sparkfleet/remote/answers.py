@@ -20,12 +20,12 @@ SHAPE_ERRORS = (
 )
 SHOWN = 200  # characters of what the parser said
 
-MOST_DIGITS = 20  # of an integer: 2^64
+MAX_DIGITS = 20  # of an integer: 2^64
 
 
 def parse_json_integer(digits: str) -> int | str:
     """Return an integer of JSON; one that is too long stays a text, which no parser takes."""
-    return int(digits) if len(digits) <= MOST_DIGITS else f"{digits[:MOST_DIGITS]}..."
+    return int(digits) if len(digits) <= MAX_DIGITS else f"{digits[:MAX_DIGITS]}..."
 
 
 def parse_answer(parser: Callable[[Any], T], answer: Any, host: str, program: str) -> T:

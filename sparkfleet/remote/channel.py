@@ -12,8 +12,8 @@ from dataclasses import dataclass
 STDERR_KEPT = 256 * 1024  # bytes; the end of a traceback is what matters
 DRAIN_TIME = 1.0  # seconds that the last of standard error gets to arrive
 PIECE = 256 * 1024  # bytes a read
-MOST_OUTPUT = 256 << 20  # bytes that one command may print
-MOST_LINE = 64 << 20  # bytes of a line
+MAX_OUTPUT = 256 << 20  # bytes that one command may print
+MAX_LINE = 64 << 20  # bytes of a line
 FLOODED = 125  # the exit status of a command that was stopped for printing more
 
 
@@ -104,8 +104,8 @@ class Channel(ABC):
         while piece := self.receive(time.monotonic() + silence if silence else deadline):
             *whole, rest = (rest + piece).split(b"\n")
             yield from whole
-            if len(rest) > MOST_LINE:
-                raise ChannelTimeoutError(f"a line of more than {MOST_LINE} bytes")
+            if len(rest) > MAX_LINE:
+                raise ChannelTimeoutError(f"a line of more than {MAX_LINE} bytes")
         if rest:
             yield rest
 
@@ -135,7 +135,7 @@ class Channel(ABC):
             while piece := self.receive(deadline):
                 pieces.append(piece)
                 size += len(piece)
-                if size > MOST_OUTPUT:
+                if size > MAX_OUTPUT:
                     return self._drop_flooded()
             status = self.wait()
         except ChannelTimeoutError:
@@ -145,5 +145,5 @@ class Channel(ABC):
 
     def _drop_flooded(self) -> Result:
         self.close()
-        stderr = f"it printed more than {MOST_OUTPUT >> 20} MiB and was stopped"
+        stderr = f"it printed more than {MAX_OUTPUT >> 20} MiB and was stopped"
         return Result(returncode=FLOODED, stdout=b"", stderr=stderr)

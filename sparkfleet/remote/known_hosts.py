@@ -22,7 +22,7 @@ REVOKED = "@revoked"
 AUTHORITY = "@cert-authority"
 HASHED = "|1|"  # HMAC-SHA1, the only scheme that exists
 # characters of a pattern: https://github.com/openssh/openssh-portable/blob/master/match.c
-MOST_PATTERN = 1022
+MAX_PATTERN = 1022
 BYTE_ORDER_MARK = "\ufeff"  # for ssh a part of the first name
 LENGTH = struct.Struct(">I")
 
@@ -81,7 +81,7 @@ def matches(patterns: str, name: str) -> bool:
     found = False
     for pattern in dict.fromkeys(patterns.lower().split(",")):
         wanted = pattern.removeprefix("!")
-        if len(wanted) > MOST_PATTERN:
+        if len(wanted) > MAX_PATTERN:
             return False
         if _is_like(name, wanted):
             if pattern.startswith("!"):

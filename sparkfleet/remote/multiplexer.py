@@ -34,11 +34,11 @@ STATUS = b"x"
 LOST = 255  # the exit status that ssh(1) gives when the connection ended first
 GRACE = 1.0  # seconds that the other end gets to go
 END_TIMEOUT = 10.0  # seconds for a command that has closed its output to end
-MOST_FRAME = 1 << 20  # bytes; the other end sends pieces of 64 KiB
-MOST_NOISE = 1 << 16  # bytes that a login shell may print before the first frame
+MAX_FRAME = 1 << 20  # bytes; the other end sends pieces of 64 KiB
+MAX_NOISE = 1 << 16  # bytes that a login shell may print before the first frame
 STALE_AFTER = SILENCE - BEAT  # seconds since a heartbeat was sent that has been answered
 CLOCK = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
-MOST_WAITING = 256 << 20  # bytes of one program that wait to be read
+MAX_WAITING = 256 << 20  # bytes of one program that wait to be read
 
 
 class NotStartedError(Exception):
@@ -129,7 +129,7 @@ class MultiplexerClient:
                     continue
                 while len(heard) >= HEADER.size:
                     number, kind, length = HEADER.unpack_from(heard)
-                    if length > MOST_FRAME:
+                    if length > MAX_FRAME:
                         raise ValueError(f"a frame of {length} bytes")
                     end = HEADER.size + length
                     if len(heard) < end:
@@ -142,13 +142,13 @@ class MultiplexerClient:
     def _find_mark(self, heard: bytearray) -> bool:
         """Return whether the mark has come; leave in `heard` what follows it."""
         noise, mark, rest = bytes(heard).partition(FRAMES_MARK)
-        self.noise = noise[:MOST_NOISE]
+        self.noise = noise[:MAX_NOISE]
         self.greeted = bool(mark)
         if self.greeted:
             heard[:] = rest
             self._answered = time.clock_gettime(CLOCK)
             threading.Thread(target=self._send_heartbeats, daemon=True).start()
-        elif len(noise) > MOST_NOISE:
+        elif len(noise) > MAX_NOISE:
             raise ValueError("no multiplexer, but much output")
         return self.greeted
 
@@ -215,7 +215,7 @@ class Stream(Channel):
         """Take a frame from the other end."""
         if kind == OUTPUT:
             self._waiting += len(data)
-            if self._waiting > MOST_WAITING:
+            if self._waiting > MAX_WAITING:
                 self._stderr_queue.put(b"it printed more than could be read, and was stopped\n")
                 self._status = FLOODED
                 self.close()

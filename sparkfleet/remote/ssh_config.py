@@ -23,7 +23,7 @@ from sparkfleet.remote.ssh_options import SshOptions, parse_jump_hosts, suggest_
 from sparkfleet.resources import expand_home, is_existing_file
 from sparkfleet.unreadable_files import explain_unreadable_file
 
-MOST_JUMPS = 8  # one behind the other
+MAX_JUMPS = 8  # one behind the other
 USER_CONFIG = "~/.ssh/config"
 USER_KNOWN_HOSTS = "~/.ssh/known_hosts"
 # Paramiko tries these by itself, after the agent's keys.
@@ -45,7 +45,7 @@ ConfigValues = Mapping[
 ]  # the values of each option in lower case, in their order
 
 
-def complete_ssh_options(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -> SshOptions:
+def complete_ssh_options(options: SshOptions, *, most_jumps: int = MAX_JUMPS) -> SshOptions:
     """Return `options` with all that they leave open as ssh's configuration has it.
 
     The jump hosts on the way are complete too. Raises UsageError for a configuration that ssh
@@ -57,7 +57,7 @@ def complete_ssh_options(options: SshOptions, *, most_jumps: int = MOST_JUMPS) -
     for hop in _resolve_jumps(options, config):
         if most_jumps == 0:
             raise _build_unsupported_error(
-                options, f"more than {MOST_JUMPS} jump hosts", "do they loop?"
+                options, f"more than {MAX_JUMPS} jump hosts", "do they loop?"
             )
         there = complete_ssh_options(hop, most_jumps=most_jumps - 1)
         way += [*(there.jumps or ()), replace(there, jumps=())]

@@ -12,8 +12,8 @@ from sparkfleet.report.log import locate_state_folder
 from sparkfleet.values import parse_json
 
 KEPT = 5  # durations of each task
-LEAST = 2.0  # seconds; shorter ones are not worth a word
-MOST_KEYS = 200  # runs of different kinds
+MIN_SHOWN = 2.0  # seconds; shorter ones are not worth a word
+MAX_KEYS = 200  # runs of different kinds
 FILE = "durations.json"
 
 Durations = dict[str, dict[str, list[float]]]  # kind of run -> task -> seconds, the newest last
@@ -36,11 +36,11 @@ def record_durations(kind: str, phases: Iterable[tuple[str, float]]) -> None:
     durations = _read_durations(path)
     tasks = durations.pop(kind, {})
     for name, seconds in phases:
-        if seconds < LEAST:  # most likely there was nothing to do
+        if seconds < MIN_SHOWN:  # most likely there was nothing to do
             continue
         tasks[name] = [*tasks.get(name, []), round(seconds, 1)][-KEPT:]
     durations[kind] = tasks  # the newest kind last
-    kept = dict(list(durations.items())[-MOST_KEYS:])
+    kept = dict(list(durations.items())[-MAX_KEYS:])
     with contextlib.suppress(OSError):
         partial = path.with_name(f"{FILE}.new")
         partial.write_text(json.dumps(kept), encoding="utf-8")

@@ -27,9 +27,9 @@ GATEWAY = "gateway"  # its folder and label on its host too, as a cluster has th
 MODEL_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:/@+-]{0,199}")
 MODEL_RULE = "letters, digits and . _ : / @ + -, at most 200, the first a letter or a digit"
 KIB = 1 << 10
-LEAST_BODY = 64 * KIB
-MOST_BODY = 128 << 20  # bytes; HAProxy refuses buffers of 256 MiB
-LEAST_TIMEOUT = 60.0  # seconds
+MIN_BODY = 64 * KIB
+MAX_BODY = 128 << 20  # bytes; HAProxy refuses buffers of 256 MiB
+MIN_TIMEOUT = 60.0  # seconds
 
 ROWS = (
     Variable(
@@ -76,8 +76,8 @@ CONVERTERS: Mapping[str, Callable[[Any], Any]] = {
     "host": convert_text,
     "api_keys": convert_text,
     "aliases": _convert_aliases,
-    "max_body": functools.partial(convert_size, minimum=LEAST_BODY, maximum=MOST_BODY),
-    "timeout": functools.partial(convert_duration, minimum=LEAST_TIMEOUT),
+    "max_body": functools.partial(convert_size, minimum=MIN_BODY, maximum=MAX_BODY),
+    "timeout": functools.partial(convert_duration, minimum=MIN_TIMEOUT),
     "drain": convert_duration,
 }
 

@@ -68,10 +68,10 @@ _SHORT_LEVELS = {"DEBU": "DEBUG", "WARN": "WARNING", "ERRO": "ERROR", "FATA": "F
 _RAY_LEVELS = {"D": "DEBUG", "W": "WARNING", "E": "ERROR", "C": "CRITICAL", "F": "CRITICAL"}
 _JSON_TEXTS = ("log", "message", "msg", "MESSAGE", "event", "text")
 _JSON_LEVELS = ("level", "levelname", "severity")
-_MOST_CARRIERS = 6  # prefixes of a line
+_MAX_CARRIERS = 6  # prefixes of a line
 _PROCESS = re.compile(r"[\w.]+(?=[ ,])")
-MOST_DIGITS = 9  # of a count
-_MOST_KNOWN = 10_000  # lines of a log that are kept to be compared with later ones
+MAX_DIGITS = 9  # of a count
+_MAX_KNOWN = 10_000  # lines of a log that are kept to be compared with later ones
 _PID = re.compile(r"\bpid=(\d{1,9})\b")
 _ADDRESS = re.compile(r"\bip=([^,\s]+)")
 _TP_WORKER = re.compile(r"Worker_TP(?P<rank>\d{1,5})(?:_EP\d+)?")
@@ -252,7 +252,7 @@ def parse_log_lines(log: str) -> Iterator[LogLine]:
     for line in log.split("\n"):
         entry = known.get(line)
         if entry is None:
-            if len(known) >= _MOST_KNOWN:
+            if len(known) >= _MAX_KNOWN:
                 known.clear()
             entry = known[line] = parse_log_line(line)
         yield entry
@@ -342,7 +342,7 @@ def _strip_prefixes(text: str) -> tuple[list[str], str]:
     """Return the processes that the prefixes of `text` name, and `text` without all prefixes."""
     sources = []
     at = 0
-    for _ in range(_MOST_CARRIERS):
+    for _ in range(_MAX_CARRIERS):
         carrier = _CARRIERS.match(text, at)
         if carrier is None:
             break
@@ -362,4 +362,4 @@ def _find_rank(entry: LogLine) -> int | None:
 
 
 def _parse_progress_count(text: str | None) -> int | None:
-    return None if text is None or len(text) > MOST_DIGITS else int(text)
+    return None if text is None or len(text) > MAX_DIGITS else int(text)

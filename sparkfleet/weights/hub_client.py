@@ -10,7 +10,7 @@ import huggingface_hub
 
 T = TypeVar("T")
 ANSWER_LIMIT = 60.0  # seconds for the whole answer to one question
-MOST_ANSWER = 32 << 20  # bytes of an answer; a listing has some hundred for each file
+MAX_ANSWER = 32 << 20  # bytes of an answer; a listing has some hundred for each file
 PLAIN = ("", "identity")
 THREAD = "question to the Hub"
 
@@ -68,8 +68,8 @@ def _limit_answer(response: Any) -> None:
         def __iter__(self) -> Iterator[bytes]:
             for piece in stream:
                 self.count += len(piece)
-                if self.count > MOST_ANSWER:
-                    raise HubAnswerError(f"sent more than {MOST_ANSWER >> 20} MiB")
+                if self.count > MAX_ANSWER:
+                    raise HubAnswerError(f"sent more than {MAX_ANSWER >> 20} MiB")
                 yield piece
 
         def close(self) -> None:

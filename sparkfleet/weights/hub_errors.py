@@ -33,7 +33,7 @@ CLIENT_ERRORS = (
 )
 
 SECONDS = re.compile("[0-9]+")
-MOST_DIGITS = 9  # of seconds: thirty years
+MAX_DIGITS = 9  # of seconds: thirty years
 
 Explanation = tuple[str, str]
 """What is wrong, and what to do about it."""
@@ -55,7 +55,7 @@ def parse_retry_after(error: BaseException) -> int:
     after = headers.get("Retry-After", "")
     limit = re.search(r";\s*r=0\s*;\s*t=(\d+)", headers.get("RateLimit", ""))
     seconds = after if SECONDS.fullmatch(after) else limit[1] if limit else "0"
-    return int(seconds[:MOST_DIGITS])
+    return int(seconds[:MAX_DIGITS])
 
 
 def explain_hub_error(error: Exception, name: str, *, has_token: bool) -> Explanation:

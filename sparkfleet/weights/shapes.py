@@ -19,7 +19,7 @@ from sparkfleet.values import convert_integer, convert_list, convert_mapping, co
 from sparkfleet.weights import hub
 from sparkfleet.weights.manifest import refuse_hub_cache
 
-MOST = 1 << 80  # elements or bytes of all tensors of a kind
+MAX_TOTAL = 1 << 80  # elements or bytes of all tensors of a kind
 
 
 def read_folder_shape(folder: Path) -> dict[str, Any]:
@@ -70,7 +70,9 @@ def _parse_rows(rows: Any) -> list[list[Any]]:
 
 
 def _parse_row(name: Any, dtype: Any, *counts: Any) -> list[Any]:
-    numbers = [convert_integer(count, minimum=0, maximum=MOST, strict=True) for count in counts]
+    numbers = [
+        convert_integer(count, minimum=0, maximum=MAX_TOTAL, strict=True) for count in counts
+    ]
     return [convert_string(name), convert_string(dtype), *convert_list(numbers, length=4)]
 
 

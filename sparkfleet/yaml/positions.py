@@ -14,7 +14,7 @@ import yaml
 
 from sparkfleet.errors import InputError, Problem, Where
 from sparkfleet.garbage_collection import pause_garbage_collection
-from sparkfleet.values import MOST_DEPTH, TOO_DEEP, parse_json
+from sparkfleet.values import MAX_DEPTH, TOO_DEEP, parse_json
 from sparkfleet.yaml.encryption import ELSEWHERE
 from sparkfleet.yaml.nodes import Encrypted, Entry, List, Map, Node, Scalar, Unsafe
 from sparkfleet.yaml.source import Source, decode_source
@@ -23,7 +23,7 @@ from sparkfleet.yaml.syntax import QUOTE_HINT, explain_syntax_error
 __all__ = ["List", "Map", "Node", "Scalar", "Unsafe", "load_yaml", "parse_yaml"]
 
 MAX_VALUES = 1_000_000  # once aliases are written out; a YAML bomb holds billions
-MOST_PROBLEMS = 1000  # of a document; a message shows a few of them
+MAX_PROBLEMS = 1000  # of a document; a message shows a few of them
 TAG = "tag:yaml.org,2002:"
 STR = TAG + "str"
 VAULT = "!vault"
@@ -138,7 +138,7 @@ class _Builder:
     def _refusal(self, tree: yaml.Node) -> tuple[str, str | None] | None:
         if id(tree) in self._open:
             return "this value contains itself through an alias", None
-        if len(self._open) >= MOST_DEPTH:
+        if len(self._open) >= MAX_DEPTH:
             return TOO_DEEP, None
         return None
 
@@ -153,7 +153,7 @@ class _Builder:
     def _refuse(self, tree: yaml.Node, message: str, hint: str | None = None) -> Scalar:
         scalar = self._leaf(tree, None)
         self.problems.append(Problem(message=message, where=scalar.where, hint=hint))
-        if len(self.problems) >= MOST_PROBLEMS:
+        if len(self.problems) >= MAX_PROBLEMS:
             raise _TooManyProblemsError
         return scalar
 

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 
-from tests.budget import MANY, MOST_EXAMPLES
+from tests.budget import MANY, MAX_EXAMPLES
 
 FUZZERS: Mapping[str, tuple[str, ...]] = {
     "inventories": (
@@ -79,7 +79,7 @@ def main() -> None:
     if unknown := set(options.inputs) - set(FUZZERS):
         parser.error(f"no such input: {', '.join(sorted(unknown))}")
     extra = ["--thorough", f"--hypothesis-seed={options.seed}"] if options.thorough else []
-    os.environ[MOST_EXAMPLES] = str(options.examples)
+    os.environ[MAX_EXAMPLES] = str(options.examples)
     failed = 0
     sys.stdout.write("| input | examples | s | result |\n|---|---|---|---|\n")
     for name in options.inputs or FUZZERS:

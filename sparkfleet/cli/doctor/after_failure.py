@@ -10,7 +10,7 @@ from sparkfleet.doctor.diagnosis import Diagnosis, diagnose_logs
 from sparkfleet.doctor.logs import INTERRUPTED, load_log_bundle
 from sparkfleet.report.events import Note
 
-MOST = 3  # causes that are shown; further ones are mostly their consequences
+MAX_CAUSES = 3  # causes that are shown; further ones are mostly their consequences
 
 
 def report_causes(run: RunContext) -> str:
@@ -18,7 +18,7 @@ def report_causes(run: RunContext) -> str:
     case = load_log_bundle(run.log_dir)
     logs = tuple(log for log in case.logs if not log.name.startswith(INTERRUPTED))
     diagnosis = diagnose_logs(replace(case, logs=logs), addresses=_map_fabric_addresses(run))
-    for finding in diagnosis.causes[:MOST]:
+    for finding in diagnosis.causes[:MAX_CAUSES]:
         run.report(Note(text="\n".join(format_finding(finding)), level="error"))
     for error in diagnosis.errors:
         run.report(Note(text=f"no known cause; {format_first_error(error)}", level="error"))

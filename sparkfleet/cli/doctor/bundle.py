@@ -25,7 +25,7 @@ from sparkfleet.report.identity_redaction import redact_identity
 from sparkfleet.report.output_files import CREATE, check_output_file
 
 CONTENTS = "CONTENTS.txt"
-MOST_TEXT = 4 << 20  # characters of a file in the archive: the end of a longer one
+MAX_TEXT = 4 << 20  # characters of a file in the archive: the end of a longer one
 MODE = 0o600
 HEADER = """Written by sparkfleet {version} for a report of a problem.
 Masked: tokens, keys, passwords, serial numbers, UUIDs, hardware and public addresses, users.
@@ -49,7 +49,7 @@ def write_bundle(path: Path, target: str | None, options: Options) -> int:
         users |= {str(host.get("ansible_user", "")) for host in context.cluster.hosts}
         with open_pool(options) as pool:
             files |= collect_from_hosts(ClusterSession(context=context, pool=pool))
-    redacted = {name: redact_identity(text, users)[-MOST_TEXT:] for name, text in files.items()}
+    redacted = {name: redact_identity(text, users)[-MAX_TEXT:] for name, text in files.items()}
     contents = list_contents(redacted)
     _write_archive(path, {CONTENTS: contents, **redacted})
     print_lines(*contents.splitlines(), f"wrote {path}")

@@ -20,10 +20,10 @@ A, PTR, SRV = 1, 12, 33
 INTERNET = 1  # class IN
 PATIENCE = 3.0  # seconds
 LARGEST = 9000  # bytes of a message
-MOST_JUMPS = 32  # of compressed names
-MOST_NAME = 255  # bytes: https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4
-MOST_LABEL = 63
-MOST_MACHINES = 256  # whose records are kept; a network of Sparks has fewer
+MAX_JUMPS = 32  # of compressed names
+MAX_NAME = 255  # bytes: https://www.rfc-editor.org/rfc/rfc1035#section-2.3.4
+MAX_LABEL = 63
+MAX_MACHINES = 256  # whose records are kept; a network of Sparks has fewer
 HEADER = struct.Struct("!6H")
 RECORD = struct.Struct("!HHIH")
 
@@ -119,7 +119,7 @@ def read_message(message: bytes, records: DnsRecords) -> None:
 def _add_record(records: DnsRecords, name: str, kind: int, data: tuple[bytes, int, int]) -> None:
     message, start, length = data
     kept = (records.instances, records.hosts, records.addresses)
-    if max(map(len, kept)) >= MOST_MACHINES:
+    if max(map(len, kept)) >= MAX_MACHINES:
         return
     if kind == PTR and name.lower() == SERVICE:
         records.instances.add(_read_name(message, start)[0])
@@ -135,15 +135,15 @@ def _read_name(message: bytes, at: int) -> tuple[str, int]:
     """Return a name, which may refer to earlier ones, and where the message goes on."""
     labels: list[str] = []
     end = 0
-    for _ in range(MOST_JUMPS * 4):
+    for _ in range(MAX_JUMPS * 4):
         length = message[at]
-        if length == 0 and sum(len(label) + 1 for label in labels) <= MOST_NAME:
+        if length == 0 and sum(len(label) + 1 for label in labels) <= MAX_NAME:
             return ".".join(labels), end or at + 1
         if length >= 0xC0:
             end = end or at + 2
             at = (length & 0x3F) << 8 | message[at + 1]
             continue
-        if length == 0 or length > MOST_LABEL:
+        if length == 0 or length > MAX_LABEL:
             break
         labels.append(message[at + 1 : at + 1 + length].decode())
         at += 1 + length

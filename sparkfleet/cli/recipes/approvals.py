@@ -16,7 +16,7 @@ from sparkfleet.report.log import locate_state_folder, make_state_folder
 from sparkfleet.values import parse_json
 
 FILE = "approvals.json"
-MOST = 500  # approvals that are kept
+MAX_KEPT = 500  # approvals that are kept
 
 
 def locate_approvals() -> Path:
@@ -47,7 +47,7 @@ def remember_approval(digest: str, subject: str) -> bool:
     path = locate_approvals()
     today = datetime.now(UTC).date().isoformat()
     approvals = {**_read_approvals(), digest: {"date": today, "subject": subject}}
-    kept = dict(list(approvals.items())[-MOST:])
+    kept = dict(list(approvals.items())[-MAX_KEPT:])
     new = path.with_suffix(".new")
     try:
         make_state_folder()

@@ -25,7 +25,7 @@ from sparkfleet.vllm.parsers import find_parsers
 
 USUAL_LENGTH = 131072  # tokens; longer ones are seldom asked for and leave room for few requests
 STEP = 1024  # tokens
-LEAST = 8192  # tokens; with room for fewer a further Spark is worth it
+MIN_CONTEXT = 8192  # tokens; with room for fewer a further Spark is worth it
 SEQUENCES = 4  # requests at once, as in the shipped recipes
 
 
@@ -100,7 +100,7 @@ def choose_size(model: ModelProfile, options: ServeOptions) -> tuple[int, Fit]:
     nodes = (NodeMemory(host="a Spark", available=IDLE),)
     for tp in SIZES:
         fit = evaluate_fit_at(model, options, nodes, tp)
-        short = fit.longest is not None and fit.longest.low < LEAST
+        short = fit.longest is not None and fit.longest.low < MIN_CONTEXT
         if fit.answer is FitAnswer.UNKNOWN or (fit.answer in HOLDS and not short):
             return tp, fit
     return tp, fit

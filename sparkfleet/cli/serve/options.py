@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from sparkfleet.cli.options import Options, duration, flag, number, option
 from sparkfleet.cli.recipes.options import parse_tokens
 
-MOST_REQUESTS = 1024
+MAX_REQUESTS = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +24,7 @@ class ServeBenchOptions(Options):
     """Options of `serve.bench`; None is chosen to fit the deployment."""
 
     requests: int | None = option(
-        "concurrent requests, after one alone; 4 unless it serves fewer", number(most=MOST_REQUESTS)
+        "concurrent requests, after one alone; 4 unless it serves fewer", number(most=MAX_REQUESTS)
     )
     context: int | None = option(
         "tokens of a prompt, such as 2048 or 16K", parse_tokens, value="TOKENS"

@@ -37,8 +37,8 @@ REFINED_SINCE = Version("0.29.0")
 PADDED_V4_SINCE = Version("0.24.0")
 COMPRESSED_SINCE = Version("0.12.0")
 HALVED_SINCE = Version("0.14.0")  # the kernel of moe_wna16 takes what halving makes
-LEAST = 32  # of the smaller blocks
-MOST_LAYERS = 200  # looked at; no model has more
+MIN_BLOCK = 32  # of the smaller blocks
+MAX_LAYERS = 200  # looked at; no model has more
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +111,7 @@ def _find_divisions(shape: Architecture, options: ServeOptions, copies: int) -> 
 
 def _find_part_scheme(shape: Architecture, part: DividedPart) -> Scheme | None:
     """Return what a part is quantized by in all layers, as far as can be known."""
-    layers = range(min(shape.layers or 1, MOST_LAYERS))
+    layers = range(min(shape.layers or 1, MAX_LAYERS))
     try:
         scheme = find_scheme(shape.quantization, part.modules, layers[-1])
         if scheme is None:
@@ -150,13 +150,13 @@ def _accepts_partial(
     share = part.width // part.ranks
     if not scheme.blocks:
         recent = version is None or version >= HALVED_SINCE
-        halved = math.gcd(scheme.columns, share, shape.hidden or scheme.columns) >= LEAST
+        halved = math.gcd(scheme.columns, share, shape.hidden or scheme.columns) >= MIN_BLOCK
         return scheme.method in INTEGERS and recent and halved
     if scheme.method == COMPRESSED or (version is not None and version < REFINED_SINCE):
         return False
     if options.moe_backend != "auto" or not shape.hidden:
         return True
-    return math.gcd(scheme.rows, scheme.columns, share, shape.hidden) >= LEAST
+    return math.gcd(scheme.rows, scheme.columns, share, shape.hidden) >= MIN_BLOCK
 
 
 def _suggest_division(shape: Architecture, options: ServeOptions, copies: int) -> str:

@@ -12,7 +12,7 @@ from sparkfleet.inventory.files.tree import InventoryTree, Variables, overlay_va
 from sparkfleet.inventory.files.yaml_file import set_group_variables
 from sparkfleet.model import Value
 from sparkfleet.spelling import did_you_mean
-from sparkfleet.yaml.positions import MOST_PROBLEMS
+from sparkfleet.yaml.positions import MAX_PROBLEMS
 from sparkfleet.yaml.source import Source
 
 SECTION = re.compile(r"\[([^:\]\s]+)(?::(\w+))?\]\s*(?:#.*)?")
@@ -27,7 +27,7 @@ def read_ini(source: Source, tree: InventoryTree) -> None:
         warnings.simplefilter("ignore", SyntaxWarning)  # of values that are tried as Python
         for number, line in enumerate(source.lines, 1):
             text = line.strip()
-            if len(tree.problems) > MOST_PROBLEMS:
+            if len(tree.problems) > MAX_PROBLEMS:
                 return
             if text and text[0] not in ";#":
                 reader.read(text, source.where(number, len(line) - len(line.lstrip()) + 1))

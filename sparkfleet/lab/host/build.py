@@ -27,7 +27,7 @@ from sparkfleet.lab.paths import (
 )
 from sparkfleet.lab.plan import FleetPlan, HostPlan
 
-MOST_DIGITS = 10  # of a user id, a number of 32 bits
+MAX_DIGITS = 10  # of a user id, a number of 32 bits
 HOME_SIZE = "2g"
 GPU_HOME_SIZE = "64g"  # weights with real work, and what CUDA and vLLM compile for this host
 ARP_RETRY = Path(f"/proc/sys/net/ipv4/neigh/{CONTROL_NIC}/retrans_time_ms")
@@ -63,7 +63,7 @@ def build_fleet(plan: FleetPlan, venv: Path, model: Path) -> None:
 def find_caller_ids() -> tuple[int, int]:
     """Return the user and group ids of the caller, through sudo or not."""
     given = [os.environ.get(name, "") for name in ("SUDO_UID", "SUDO_GID")]
-    if not all(text.isdecimal() and len(text) < MOST_DIGITS for text in given):
+    if not all(text.isdecimal() and len(text) < MAX_DIGITS for text in given):
         return os.getuid(), os.getgid()
     user, group = map(int, given)
     return user, group

@@ -12,7 +12,7 @@ from sparkfleet.onhost.shared.reading import load_json_object
 
 FILE = "bench.json"
 FORM = 1  # version of the file; others are ignored
-MOST = 200  # results that are kept, the newest
+MAX_KEPT = 200  # results that are kept, the newest
 NUMBERS = ("at", "requests", "nodes", "context", "answer", "ttft", "prefill", "decode")
 
 
@@ -59,7 +59,7 @@ def build_bench_entries(
 
 def format_bench_history(entries: Sequence[BenchEntry]) -> str:
     """Return the text of the file with the newest entries."""
-    rows = [asdict(entry) for entry in entries[-MOST:]]
+    rows = [asdict(entry) for entry in entries[-MAX_KEPT:]]
     return json.dumps({"form": FORM, "results": rows}, indent=1) + "\n"
 
 
@@ -69,7 +69,7 @@ def parse_bench_history(text: str | None) -> tuple[BenchEntry, ...]:
     rows = content.get("results")
     if content.get("form") != FORM or not isinstance(rows, list):
         return ()
-    entries = (_parse_entry(row) for row in rows[-MOST:])
+    entries = (_parse_entry(row) for row in rows[-MAX_KEPT:])
     return tuple(sorted((entry for entry in entries if entry), key=lambda entry: entry.at))
 
 

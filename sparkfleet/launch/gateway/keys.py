@@ -17,8 +17,8 @@ from sparkfleet.inventory.secret_files import read_private_file
 from sparkfleet.resources import expand_home
 from sparkfleet.variables.gateway import MODEL_NAME
 
-LEAST_KEY = 16  # characters: too many to guess
-MOST_KEY = 1024
+MIN_KEY = 16  # characters: too many to guess
+MAX_KEY = 1024
 FORM = "one name and one key per line, such as: alice 5b7c..."
 ENTRY = "api_keys"
 
@@ -80,9 +80,8 @@ def _find_fault(words: list[str]) -> str:
     name, key = words
     if not MODEL_NAME.fullmatch(name):
         return "the name may have letters, digits and . _ : / @ + - only"
-    if not (LEAST_KEY <= len(key) <= MOST_KEY and key.isascii() and key.isprintable()):
+    if not (MIN_KEY <= len(key) <= MAX_KEY and key.isascii() and key.isprintable()):
         return (
-            f"the key must have {LEAST_KEY} to {MOST_KEY} printable ASCII characters "
-            f"(got {len(key)})"
+            f"the key must have {MIN_KEY} to {MAX_KEY} printable ASCII characters (got {len(key)})"
         )
     return ""

@@ -21,7 +21,7 @@ from sparkfleet.values import convert_integer, convert_string, parse_json
 
 RECORD = "gpu-clock.json"  # in the folder of the cluster
 LOWEST = 200  # MHz, as published
-MOST_CLOCK = 100_000  # MHz; no GPU is near
+MAX_CLOCK = 100_000  # MHz; no GPU is near
 BOOT = Command(argv=("cat", "/proc/sys/kernel/random/boot_id"))
 LIFT = ("nvidia-smi", "-rgc")
 
@@ -46,7 +46,7 @@ def read_clock_limit(connection: Connection, location: Mapping[str, str]) -> Clo
         return None
     try:
         content = parse_json(text)
-        highest = convert_integer(content["highest"], minimum=0, maximum=MOST_CLOCK, strict=True)
+        highest = convert_integer(content["highest"], minimum=0, maximum=MAX_CLOCK, strict=True)
         boot = convert_string(content["boot"])
     except (ValueError, TypeError, KeyError):
         return None

@@ -26,8 +26,8 @@ from sparkfleet.values import (
 )
 
 STATE = "state.json"
-MOST_LINE = 4096  # characters of a text in a record
-MOST = 1 << 31  # no number in a record is near
+MAX_LINE = 4096  # characters of a text in a record
+MAX_NUMBER = 1 << 31  # no number in a record is near
 
 
 class RunStep(enum.StrEnum):
@@ -174,9 +174,9 @@ def _convert_field(name: str, value: Any) -> Any:
     if isinstance(default, str):
         return _check_line(value)
     if isinstance(default, int):
-        return convert_integer(value, minimum=0, maximum=MOST, strict=True)
+        return convert_integer(value, minimum=0, maximum=MAX_NUMBER, strict=True)
     if isinstance(default, float):
-        return convert_number(value, minimum=0, maximum=MOST, strict=True)
+        return convert_number(value, minimum=0, maximum=MAX_NUMBER, strict=True)
     if isinstance(default, tuple):
         return tuple(map(_check_line, convert_list(value)))
     return {_check_line(key): _check_line(item) for key, item in convert_mapping(value).items()}
@@ -184,6 +184,6 @@ def _convert_field(name: str, value: Any) -> Any:
 
 def _check_line(value: Any) -> str:
     text = convert_string(value)
-    if len(text) > MOST_LINE or escape_line(text) != text:
-        raise InvalidValueError(f"a line of at most {MOST_LINE} characters", text[:MOST_LINE])
+    if len(text) > MAX_LINE or escape_line(text) != text:
+        raise InvalidValueError(f"a line of at most {MAX_LINE} characters", text[:MAX_LINE])
     return text

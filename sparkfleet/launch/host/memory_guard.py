@@ -27,7 +27,7 @@ FIX = (
 )
 PATIENCE = 20.0  # seconds to wait for the memory of stopped processes
 NAMED = 3  # processes in a reason
-MOST_TIME = 1 << 40  # seconds since the epoch
+MAX_TIME = 1 << 40  # seconds since the epoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,7 +130,7 @@ def parse_guard(text: str | None) -> Guard | None:
 
 def _parse_guard_reason(record: Mapping[str, Any]) -> GuardReason:
     return GuardReason(
-        at=convert_number(record["at"], minimum=0, maximum=MOST_TIME),
+        at=convert_number(record["at"], minimum=0, maximum=MAX_TIME),
         phase=str(record["phase"]),
         available=convert_count(record["available"]),
         limit=convert_count(record["limit"]),

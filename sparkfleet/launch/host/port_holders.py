@@ -14,7 +14,7 @@ PORTS = (
     "ray_object_manager_port",
     "ray_dashboard_port",
 )
-MOST_PORT = 65535
+MAX_PORT = 65535
 # As `docker ps` and `podman ps` print it: 0.0.0.0:8000-8001->80-81/tcp, [::]:8000->80/tcp
 PUBLISHED = re.compile(r":(\d{1,5})(?:-(\d{1,5}))?->[\d-]+/tcp")
 
@@ -36,5 +36,5 @@ def parse_published_ports(text: str) -> Mapping[int, str]:
         port: f"container {name} ({image})"
         for name, image, ports in rows
         for first, last in PUBLISHED.findall(ports)
-        for port in range(int(first), min(int(last or first), MOST_PORT) + 1)
+        for port in range(int(first), min(int(last or first), MAX_PORT) + 1)
     }

@@ -22,7 +22,7 @@ from sparkfleet.values import (
 from sparkfleet.vllm.metrics import Sample, ServerLoad, compute_load
 
 BITS = 8 / 1e9  # Gb of a byte
-MOST = 1 << 64  # bytes that a counter of the kernel can hold
+MAX_COUNTER = 1 << 64  # bytes that a counter of the kernel can hold
 GAP = 1.0  # seconds between two samples of the endpoint's counters
 TIMEOUT = 30.0  # seconds
 
@@ -120,8 +120,10 @@ def parse_vitals(answer: Mapping[str, Any]) -> Vitals:
         traffic=tuple(
             TrafficSample(
                 at=convert_number(sample["at"], strict=True),
-                received=convert_integer(sample["received"], minimum=0, maximum=MOST, strict=True),
-                sent=convert_integer(sample["sent"], minimum=0, maximum=MOST, strict=True),
+                received=convert_integer(
+                    sample["received"], minimum=0, maximum=MAX_COUNTER, strict=True
+                ),
+                sent=convert_integer(sample["sent"], minimum=0, maximum=MAX_COUNTER, strict=True),
             )
             for sample in answer["traffic"]
         ),

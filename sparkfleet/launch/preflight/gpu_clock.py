@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sparkfleet.commands import build_script_command
 from sparkfleet.errors import CommandError
-from sparkfleet.launch.host.clock_limit import MOST_CLOCK
+from sparkfleet.launch.host.clock_limit import MAX_CLOCK
 from sparkfleet.model import Severity, Verdict
 from sparkfleet.remote.answers import parse_answer
 from sparkfleet.remote.connection import DEFAULT_TIMEOUT, Connection
@@ -86,7 +86,7 @@ def _build_clock_request() -> dict[str, Any]:
 def _parse_measurement(answer: Mapping[str, Any]) -> ClockMeasurement:
     if "skipped" in answer:
         return ClockMeasurement(skipped=convert_string(answer["skipped"]))
-    clock = convert_integer(answer["clock"], minimum=0, maximum=MOST_CLOCK, strict=True)
+    clock = convert_integer(answer["clock"], minimum=0, maximum=MAX_CLOCK, strict=True)
     return ClockMeasurement(clock=clock)
 
 

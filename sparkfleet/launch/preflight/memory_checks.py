@@ -16,7 +16,7 @@ from sparkfleet.recipes.settings import Settings
 from sparkfleet.verdicts import build_verdict, error, warning
 
 DROP_CACHES_COMMAND = "sudo sh -c 'sync; echo 3 > /proc/sys/vm/drop_caches'"
-MOST_SWAPPED = 1 << 30  # bytes
+MAX_SWAPPED = 1 << 30  # bytes
 LOGIN_SCREEN = 256 << 20  # bytes; an idle login screen uses 24 MiB of the GPU
 SOURCE = "/proc/meminfo"
 
@@ -136,13 +136,13 @@ def find_memory_utilization(settings: Settings) -> float | None:
 
 def _check_swap(host: str, memory: Memory) -> Iterator[Verdict]:
     used = memory.swap_total - memory.swap_free
-    if used < MOST_SWAPPED:
+    if used < MAX_SWAPPED:
         return
     yield warning(
         "host.swap",
         host,
         "swap",
-        expected=f"less than {format_memory(MOST_SWAPPED)} in use",
+        expected=f"less than {format_memory(MAX_SWAPPED)} in use",
         seen=format_memory(used),
         source=SOURCE,
         fix="find the processes that use memory: ps aux --sort=-rss | head",

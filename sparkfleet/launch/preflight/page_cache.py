@@ -13,7 +13,7 @@ from sparkfleet.quantities import format_memory
 from sparkfleet.remote.connection import Connection
 from sparkfleet.remote.sudo import Sudo, query_with_sudo, run_with_sudo
 from sparkfleet.values import (
-    MOST_COUNT,
+    MAX_COUNT,
     convert_count,
     convert_flag,
     convert_integer,
@@ -78,7 +78,7 @@ def wait_for_memory(connection: Connection, before: UsedMemory) -> ReclaimedMemo
 def _parse_reclaimed_memory(answer: Mapping[str, Any]) -> ReclaimedMemory:
     return ReclaimedMemory(
         held=convert_count(answer["held"]),
-        back=convert_integer(answer["back"], minimum=-MOST_COUNT, maximum=MOST_COUNT, strict=True),
+        back=convert_integer(answer["back"], minimum=-MAX_COUNT, maximum=MAX_COUNT, strict=True),
         available=convert_count(answer["available"]),
         whole=convert_flag(answer["whole"], strict=True),
         waited=convert_number(answer["waited"], minimum=0, strict=True),

@@ -20,7 +20,7 @@ from sparkfleet.verdicts import build_verdict
 from sparkfleet.vllm.options import read_command_line
 
 SERVE = ["vllm", "serve"]
-LEAST_EXCESS = 64 << 20  # bytes; below it the difference is one of rounding
+MIN_EXCESS = 64 << 20  # bytes; below it the difference is one of rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def check_shared_memory(
     claims = {other.cluster.name: other.estimate_claim(room) for other in there} | {cluster: claim}
     least = sum(each.low for each in claims.values())
     limit = room.total - room.kept
-    excess = least > limit + LEAST_EXCESS
+    excess = least > limit + MIN_EXCESS
     parts = " + ".join(f"{_format_claim(each)} {name}" for name, each in claims.items())
     names = " and ".join(other.cluster.name for other in there)
     yield build_verdict(

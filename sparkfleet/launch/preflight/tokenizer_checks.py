@@ -19,7 +19,7 @@ from sparkfleet.verdicts import build_verdict
 FILE = "tokenizer_config.json"
 MISTRAL_FILES = ("tekken.json", "tokenizer.model.v3")  # read by mistral-common, not transformers
 NEW_CLASS = "TokenizersBackend"
-LEAST = "5.0"
+MIN_TRANSFORMERS = "5.0"
 OTHER_TOKENIZER = ("tokenizer", "skip-tokenizer-init")
 TRANSFORMERS_MODES = ("", "auto", "hf", "slow")  # of --tokenizer-mode
 
@@ -36,19 +36,19 @@ def check_tokenizer(
     reason = _find_reason(content)
     if not version or not reason or not _is_read_by_transformers(settings, content, files):
         return
-    enough = is_at_least(version, LEAST)
+    enough = is_at_least(version, MIN_TRANSFORMERS)
     yield build_verdict(
         Severity.OK if enough else Severity.ERROR,
         "model.tokenizer",
         settings.host.name,
         f"transformers for a tokenizer with {reason}",
-        expected=f"{LEAST} or later",
+        expected=f"{MIN_TRANSFORMERS} or later",
         seen=version,
         source=FILE,
         fix=""
         if enough
-        else f"use an image with transformers 5; or engine_pip: ['transformers>={LEAST}'], if its "
-        "vLLM allows it",
+        else "use an image with transformers 5; or "
+        f"engine_pip: ['transformers>={MIN_TRANSFORMERS}'], if its vLLM allows it",
     )
 
 

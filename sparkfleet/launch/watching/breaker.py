@@ -17,7 +17,7 @@ from sparkfleet.launch.watching.events import ClusterEvent, EventKind, EventLog
 
 WAITS = (120.0, 300.0, 900.0)  # seconds after the first, the second and the third relaunch
 WINDOW = 6 * 3600.0  # seconds in which relaunches are counted
-MOST_RELAUNCHES = len(WAITS)  # in that window
+MAX_RELAUNCHES = len(WAITS)  # in that window
 
 PERSON = (EventKind.STARTED, EventKind.START_FAILED, EventKind.STOPPED)
 ATTEMPT = (EventKind.RELAUNCHING, EventKind.RELAUNCHED, EventKind.RELAUNCH_FAILED)
@@ -77,11 +77,11 @@ def _break(health: ClusterHealth, attempts: Sequence[ClusterEvent], now: float) 
     count = len(recent)
     done = f"{count} relaunch{'es' if count > 1 else ''} in 6 hours"
     if count:
-        until = attempts[-1].at + WAITS[min(count, MOST_RELAUNCHES) - 1]
+        until = attempts[-1].at + WAITS[min(count, MAX_RELAUNCHES) - 1]
         if attempts[-1].at <= now < until:
             reason = f"{done}; next attempt at {_format_clock(until)}"
             return Decision(step=Step.WAIT, reason=reason, until=until)
-    if count >= MOST_RELAUNCHES:
+    if count >= MAX_RELAUNCHES:
         reason = f"{done}, and again {health}"
         return Decision(step=Step.GIVE_UP, reason=reason)
     return Decision(step=Step.RELAUNCH, reason=str(health))

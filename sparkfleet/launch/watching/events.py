@@ -13,9 +13,9 @@ from sparkfleet.report.visible import escape_line
 from sparkfleet.values import convert_number, parse_json
 
 PROGRAM = "deployment/events"
-MOST_LINE = 16384  # characters of a line that are parsed
-MOST_TEXT = 600  # characters of a text that are kept
-MOST_EVENTS = 2000  # events that are read
+MAX_LINE = 16384  # characters of a line that are parsed
+MAX_TEXT = 600  # characters of a text that are kept
+MAX_EVENTS = 2000  # events that are read
 LATEST = 1e11  # seconds since the epoch; the year 5138
 
 
@@ -89,16 +89,16 @@ def record_event(connection: Connection, location: Mapping[str, str], event: Clu
 
 
 def read_event_log(
-    connection: Connection, location: Mapping[str, str], *, lines: int = MOST_EVENTS
+    connection: Connection, location: Mapping[str, str], *, lines: int = MAX_EVENTS
 ) -> EventLog:
     """Return the last events in the log on the head."""
-    request = {**location, "do": "read", "lines": min(lines, MOST_EVENTS)}
+    request = {**location, "do": "read", "lines": min(lines, MAX_EVENTS)}
     return connection.query(PROGRAM, request, parse_event_answer)
 
 
 def parse_event_answer(answer: Mapping[str, Any]) -> EventLog:
     """Return the log in the program's answer; a line of another shape is only counted."""
-    lines: Sequence[Any] = answer["lines"][-MOST_EVENTS:]
+    lines: Sequence[Any] = answer["lines"][-MAX_EVENTS:]
     events = [parse_event(line) for line in lines]
     found = tuple(event for event in events if event is not None)
     return EventLog(events=found, now=_parse_now(answer), unreadable=len(events) - len(found))
@@ -106,7 +106,7 @@ def parse_event_answer(answer: Mapping[str, Any]) -> EventLog:
 
 def parse_event(line: Any) -> ClusterEvent | None:
     """Return the event in a line of the log, None for one that was cut or is of another shape."""
-    if not isinstance(line, str) or len(line) > MOST_LINE:
+    if not isinstance(line, str) or len(line) > MAX_LINE:
         return None
     try:
         content = parse_json(line)
@@ -128,7 +128,7 @@ def clean_event(event: ClusterEvent) -> ClusterEvent:
 def clean_text(text: str) -> str:
     """Return a text as an event keeps it: one line, bounded, without secrets."""
     line = escape_line(redact_secrets(text.replace("\n", "; ")))
-    return line if len(line) <= MOST_TEXT else line[: MOST_TEXT - 3] + "..."
+    return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 3] + "..."
 
 
 def _parse_now(answer: Mapping[str, Any]) -> float:

@@ -37,7 +37,7 @@ PACKAGES: Mapping[str, str] = {  # of Debian and Ubuntu, by module
     "_cffi_backend": "python3-cffi-backend",
 }
 VARIABLE_FOLDERS = ("group_vars", "host_vars")
-MOST_TEXT = 1 << 20  # bytes of a file of the inventory
+MAX_TEXT = 1 << 20  # bytes of a file of the inventory
 DATA = ("templates", "playbooks", "inventories")
 
 
@@ -139,7 +139,7 @@ def read_inventory_files(files: tuple[str, ...]) -> Iterator[tuple[str, str]]:
             if not (path.parent / folder).is_dir():
                 continue
             for entry in list_variable_files(path.parent / folder):
-                if entry.stat().st_size < MOST_TEXT:
+                if entry.stat().st_size < MAX_TEXT:
                     yield str(entry.relative_to(path.parent)), read_copied_text(entry)
 
 

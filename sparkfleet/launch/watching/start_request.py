@@ -16,7 +16,7 @@ from sparkfleet.model import EMPTY
 from sparkfleet.onhost.shared.reading import load_json_object
 from sparkfleet.values import convert_integer
 
-MOST_RANKS = 1024
+MAX_RANKS = 1024
 TEXTS = ("run", "recipe", "recipe_file", "degraded")
 CATALOGUE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(?<!\.yml)(?<!\.yaml)")
 START_BY_HAND = "start the cluster by hand once: {task:cluster.up}"
@@ -56,7 +56,7 @@ def parse_start_request(receipt: str | None) -> StartRequest | None:
         return None
     try:
         tp, pp, dp = (
-            convert_integer(value, minimum=1, maximum=MOST_RANKS, strict=True)
+            convert_integer(value, minimum=1, maximum=MAX_RANKS, strict=True)
             for value in (content.get("tp"), content.get("pp"), content.get("dp", 1))
         )
     except ValueError:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = ("all_gather", "all_reduce")
 STEP = 4  # a message to the next smaller one
-MOST_LOG = 200_000  # characters of NCCL's log that are read
+MAX_LOG = 200_000  # characters of NCCL's log that are read
 TIMEOUT = 60  # seconds for what hangs
 
 
@@ -166,7 +166,7 @@ def find_measurements(answers: Mapping[str, RankAnswer], head: str) -> Collectiv
 
 def parse_rank_answer(answer: Mapping[str, Any]) -> RankAnswer:
     """Return what a rank answered; raises InvalidValueError or LookupError."""
-    log = convert_string(answer["log"])[-MOST_LOG:]
+    log = convert_string(answer["log"])[-MAX_LOG:]
     if "missing" in answer:
         return RankAnswer(log=log, missing=convert_text(answer["missing"]))
     if "failed" in answer:

@@ -10,7 +10,7 @@ from sparkfleet.model import Verdict
 from sparkfleet.verdicts import error, ok
 
 MARK = "NCCL INFO "
-MOST_LINE = 4096  # characters of a line that are read
+MAX_LINE = 4096  # characters of a line that are read
 # host:pid:tid [device]; without bounds a long line takes minutes
 RANK = re.compile(r"(\S{1,255}?):(\d{1,10}):\d{1,10} \[\d{1,4}\] NCCL INFO (.*)")
 VIA = re.compile(r"via NET/(\w+)")
@@ -48,7 +48,7 @@ def parse_transports(log: str) -> Mapping[str, Transport]:
     """
     messages: dict[str, list[str]] = {}
     for line in log.splitlines():
-        match = RANK.search(line[:MOST_LINE]) if MARK in line[:MOST_LINE] else None
+        match = RANK.search(line[:MAX_LINE]) if MARK in line[:MAX_LINE] else None
         if match:
             messages.setdefault(f"{match[1]}:{match[2]}", []).append(match[3])
     return {rank: _parse_transport(rank, "\n".join(lines)) for rank, lines in messages.items()}

@@ -27,7 +27,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.vitals import (
     BROKE_OFF,
-    MOST_ANSWER,
+    MAX_ANSWER,
     TOO_LONG,
     AnswerBudget,
     TooLongError,
@@ -40,8 +40,8 @@ SHOWN = 500  # characters of an error page
 HEALTH_PATIENCE = 5.0  # seconds for one answer of /health
 TICK = 1.0  # seconds between two
 MODELS_PATIENCE = 30.0  # seconds for the list of models
-MOST_ANSWERS = 256 << 20  # bytes of all answers to one call of this program
-MOST_LINE = 8 << 20  # bytes of an event
+MAX_ANSWERS = 256 << 20  # bytes of all answers to one call of this program
+MAX_LINE = 8 << 20  # bytes of an event
 EVENT_COST = 200  # bytes that an event takes without its text
 COPY_HEADER = "X-data-parallel-rank"  # entrypoints/openai/engine/serving.py of vLLM 0.18
 DATA = b"data: "  # a line of a stream
@@ -55,7 +55,7 @@ def main() -> None:
         target=end_with_server, args=(request["url"], request["silence"]), daemon=True
     ).start()
     request["key"] = read_api_key(Path(request["environment"]))
-    request["budget"] = AnswerBudget(MOST_ANSWERS)
+    request["budget"] = AnswerBudget(MAX_ANSWERS)
     patience = min(request["timeout"], MODELS_PATIENCE)
     listed = send_chat_request({**request, "timeout": patience}, "/v1/models", None)
     if listed["status"] != 200:
@@ -157,8 +157,8 @@ def read_content(reply: http.client.HTTPResponse) -> bytes | str:
     """Return the content of a good answer, else the text of an error page."""
     if reply.status != http.HTTPStatus.OK:
         return read_error_page(reply)
-    data = reply.read(MOST_ANSWER + 1)
-    if len(data) > MOST_ANSWER:
+    data = reply.read(MAX_ANSWER + 1)
+    if len(data) > MAX_ANSWER:
         raise TooLongError(TOO_LONG)
     if reply.length:
         raise http.client.IncompleteRead(data)
@@ -180,9 +180,9 @@ def read_events(
 ) -> list[dict[str, Any]]:
     """Return the events of a stream, each with the seconds after which it came."""
     events = []
-    while line := reply.readline(MOST_LINE):
+    while line := reply.readline(MAX_LINE):
         if not line.endswith(b"\n"):
-            raise TooLongError(TOO_LONG) if len(line) == MOST_LINE else OSError(BROKE_OFF)
+            raise TooLongError(TOO_LONG) if len(line) == MAX_LINE else OSError(BROKE_OFF)
         if line.startswith(DATA):
             budget.spend(EVENT_COST)
             text = line[len(DATA) :].decode(errors="replace").strip()

@@ -21,8 +21,8 @@ from sparkfleet.onhost.shared.labels import EVENT_LOG
 from sparkfleet.onhost.shared.reading import open_regular_file
 from sparkfleet.onhost.shared.writing import make_own_folder, replace_file
 
-MOST = 1 << 20  # bytes of the log
-KEPT = MOST // 2  # bytes that are kept where it is full
+MAX_LOG = 1 << 20  # bytes of the log
+KEPT = MAX_LOG // 2  # bytes that are kept where it is full
 MODE = 0o600
 
 
@@ -62,7 +62,7 @@ def append_text(path: Path, text: str) -> None:
 
 def shorten_log(path: Path, more: int) -> None:
     """Drop the older half of a log that `more` bytes would make too large."""
-    if not path.exists() or path.stat().st_size + more <= MOST:
+    if not path.exists() or path.stat().st_size + more <= MAX_LOG:
         return
     end = read_end(path, KEPT)
     replace_file(path, end, MODE)
@@ -72,7 +72,7 @@ def read_recent_events(request: dict[str, Any]) -> dict[str, Any]:
     """Return the last lines of the log, the oldest first; none where there is no log."""
     folder: Path = request["folder"]
     path = folder / EVENT_LOG
-    lines = read_end(path, MOST).splitlines() if path.exists() else []
+    lines = read_end(path, MAX_LOG).splitlines() if path.exists() else []
     return {"now": time.time(), "lines": lines[-request["lines"] :]}
 
 

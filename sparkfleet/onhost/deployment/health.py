@@ -59,10 +59,10 @@ from sparkfleet.onhost.shared.vitals import (
 OK = 200
 STATE = "state.json"
 TAIL = 1 << 16  # bytes of a log
-MOST_LINES = 100  # of a log
-MOST_LINE = 300  # characters
-MOST_TITLE = 120  # characters
-MOST_PROCESSES = 1000
+MAX_LINES = 100  # of a log
+MAX_LINE = 300  # characters
+MAX_TITLE = 120  # characters
+MAX_PROCESSES = 1000
 SUSPENDED = ("T", "t")  # states of /proc/PID/stat: by a signal, by a debugger
 SLEEPING = "S"
 COMPILERS = {"nvcc", "cicc", "ptxas", "nvlink", "fatbinary", "cudafe++", "ninja", "cc1plus"}
@@ -108,7 +108,7 @@ def read_health(request: dict[str, Any], folder: Path) -> dict[str, Any]:
         "rebooted": rebooted,
         "last_boot": read_last_boot(request["patience"]) if rebooted else None,
         "roles": {name: describe_role(role, current=current) for name, role in list_roles(record)},
-        "processes": [summarize_process(process) for process in processes[:MOST_PROCESSES]],
+        "processes": [summarize_process(process) for process in processes[:MAX_PROCESSES]],
         "containers": {container["role"]: container["state"] for container in found},
         "apps": apps.result().text,
         "apps_error": apps.result().error,
@@ -160,7 +160,7 @@ def confirm_suspended(first: list[HostProcess], later: list[HostProcess]) -> lis
 def summarize_process(process: HostProcess) -> dict[str, Any]:
     """Return the part of a process that may leave the host."""
     line = read_optional_text(Path(f"/proc/{process.pid}/cmdline")) or ""
-    title = line.replace("\0", " ").strip()[:MOST_TITLE]
+    title = line.replace("\0", " ").strip()[:MAX_TITLE]
     return {"pid": process.pid, "state": process.state, "title": title}
 
 
@@ -235,8 +235,8 @@ def read_log_end(path: Path) -> dict[str, Any]:
         at = status.st_mtime
         file.seek(max(0, status.st_size - TAIL))
         text = file.read(TAIL).decode(errors="replace")
-        lines = [line.rsplit("\r", 1)[-1][:MOST_LINE] for line in text.rstrip().split("\n")]
-    return {"lines": lines[-MOST_LINES:], "at": at}
+        lines = [line.rsplit("\r", 1)[-1][:MAX_LINE] for line in text.rstrip().split("\n")]
+    return {"lines": lines[-MAX_LINES:], "at": at}
 
 
 if __name__ == "__main__":

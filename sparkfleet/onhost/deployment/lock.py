@@ -25,7 +25,7 @@ from sparkfleet.onhost.shared.reading import load_json_object, read_optional_tex
 from sparkfleet.onhost.shared.writing import make_own_folder
 
 TICK = 0.2  # seconds
-MOST_TEXT = 1 << 16  # characters of a holder that are read
+MAX_TEXT = 1 << 16  # characters of a holder that are read
 LAST_HOLDER = "lock-last"  # file with the last holder
 RUN = ("machine", "pid", "since")  # fields that identify a run
 NO_LINK = os.O_NOFOLLOW | os.O_NONBLOCK  # a link or a named pipe is not the lock
@@ -139,7 +139,7 @@ def wait_for_flock(file: TextIO, wait: float) -> bool:
 def read_lock_holder(file: TextIO) -> dict[str, str]:
     """Return what the holder wrote about itself."""
     file.seek(0)
-    return load_json_object(file.read(MOST_TEXT))
+    return load_json_object(file.read(MAX_TEXT))
 
 
 if __name__ == "__main__":

@@ -33,8 +33,8 @@ from sparkfleet.onhost.shared.writing import replace_file
 TICK = 0.25  # seconds between samples; an NVMe disk fills 2 GB of memory in that time
 ARMING = 5.0  # seconds for the first sample
 ENDING = 60.0  # seconds for a command that ends ranks
-MOST = 6  # processes that a reason names
-MOST_OF_A_NAME = 15  # bytes of a name that the kernel keeps
+MAX_NAMED = 6  # processes that a reason names
+MAX_OF_A_NAME = 15  # bytes of a name that the kernel keeps
 ARGUMENTS_START = 45  # of the fields after the name in /proc/PID/stat: arg_start, then arg_end
 GIB = 1 << 30
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -113,7 +113,7 @@ def show_name(name: str) -> None:
     may change them. https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html
     """
     with contextlib.suppress(OSError, ValueError, IndexError):
-        Path("/proc/self/comm").write_text(name[:MOST_OF_A_NAME])
+        Path("/proc/self/comm").write_text(name[:MAX_OF_A_NAME])
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
         start, end = int(fields[ARGUMENTS_START]), int(fields[ARGUMENTS_START + 1])
         room = end - start
@@ -197,7 +197,7 @@ def list_largest_processes() -> list[dict[str, Any]]:
             size = int((folder / "statm").read_text().split()[1]) * PAGE
             processes.append((size, int(folder.name), (folder / "comm").read_text().strip()))
     processes.sort(reverse=True)
-    return [{"pid": pid, "name": name, "rss": size} for size, pid, name in processes[:MOST]]
+    return [{"pid": pid, "name": name, "rss": size} for size, pid, name in processes[:MAX_NAMED]]
 
 
 def start_gpu_query() -> subprocess.Popen[str] | None:

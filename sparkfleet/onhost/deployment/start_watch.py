@@ -22,7 +22,7 @@ from sparkfleet.onhost.shared.reading import is_same_process, open_regular_file,
 from sparkfleet.onhost.shared.vitals import ask_endpoint
 
 OK = 200
-MOST_LINES = 200  # in one report
+MAX_LINES = 200  # in one report
 
 
 def main() -> None:
@@ -62,7 +62,7 @@ class LogFollower:
             return []
         self._offset += len(data)
         *lines, self._rest = (self._rest + data).split(b"\n")
-        return [line.decode(errors="replace") for line in lines[-MOST_LINES:]]
+        return [line.decode(errors="replace") for line in lines[-MAX_LINES:]]
 
 
 def is_role_alive(process: dict[str, Any] | None) -> bool:

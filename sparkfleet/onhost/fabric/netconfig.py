@@ -60,7 +60,7 @@ DEVICES = ["nmcli", "-t", "-f", "DEVICE,STATE,CON-UUID", "device"]
 ARMING = 5.0  # seconds for the timer to start
 FORGETTING = 3.0  # seconds for GIDs to follow an address
 TICK = 0.1  # seconds between two looks of the timer
-MOST_DESCRIPTORS = 1024
+MAX_DESCRIPTORS = 1024
 LOGIN_HINT = "set ansible_host to an address on Ethernet or Wi-Fi; nothing was changed"
 SCOPE = "sparkfleet-links-revert.scope"
 
@@ -203,7 +203,7 @@ def run_timer(change_id: str, seconds: float, pipe: int) -> None:
         os.dup2(null, stream)
     os.chdir("/")
     os.write(pipe, b"1")
-    os.closerange(3, MOST_DESCRIPTORS)  # the lock too, which this process takes itself later
+    os.closerange(3, MAX_DESCRIPTORS)  # the lock too, which this process takes itself later
     join_scope()
     while load_pending().get("id") == change_id:
         if time.monotonic() >= deadline:

@@ -30,7 +30,7 @@ from typing import Any
 
 from sparkfleet.onhost.shared.answers import build_os_error_answer
 
-MOST_KEPT = 16 * 1024 * 1024  # bytes of a file that is replaced; undo puts them back
+MAX_KEPT = 16 * 1024 * 1024  # bytes of a file that is replaced; undo puts them back
 PIECE = 1024 * 1024  # bytes a read
 KINDS = ((stat.S_ISREG, "file"), (stat.S_ISDIR, "directory"), (stat.S_ISLNK, "link"))
 
@@ -90,7 +90,7 @@ def read_differing_content(path: Path, size: int, expected: str | None) -> dict[
         for piece in iter(lambda: file.read(PIECE), b""):
             state.update(piece)
     answer: dict[str, Any] = {"sha256": state.hexdigest(), "size": size}
-    if answer["sha256"] != expected and size <= MOST_KEPT:
+    if answer["sha256"] != expected and size <= MAX_KEPT:
         answer["content"] = base64.b64encode(path.read_bytes()).decode()
     return answer
 

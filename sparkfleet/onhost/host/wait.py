@@ -20,7 +20,7 @@ from typing import Any
 
 TICK = 0.5  # seconds between attempts
 CONNECT = 5.0  # seconds that one attempt may take
-MOST_READ = 1024 * 1024  # bytes of an answer that are searched
+MAX_READ = 1024 * 1024  # bytes of an answer that are searched
 
 
 def main() -> None:
@@ -97,9 +97,9 @@ def read_answer(url: str) -> tuple[int, bytes]:
         reply = error
     body = b""
     with reply:
-        while len(body) < MOST_READ and (piece := reply.read1(MOST_READ)):
+        while len(body) < MAX_READ and (piece := reply.read1(MAX_READ)):
             body += piece
-    return reply.status, body[:MOST_READ]
+    return reply.status, body[:MAX_READ]
 
 
 if __name__ == "__main__":

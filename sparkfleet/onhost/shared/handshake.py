@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 NONCE = 32  # bytes
 PROOF = 32  # bytes
 GREETING_TIME = 15  # seconds that a connection gets to prove itself
-MOST_GREETINGS = 32  # connections that prove themselves at once; the oldest makes room
-MOST_REQUEST = 16 << 20  # bytes
-MOST_PIECE = 1 << 24  # bytes
+MAX_GREETINGS = 32  # connections that prove themselves at once; the oldest makes room
+MAX_REQUEST = 16 << 20  # bytes
+MAX_PIECE = 1 << 24  # bytes
 POLL = 0.2  # seconds between two looks at whether the listener was closed
 LENGTH = struct.Struct(">I")
 FROM_RECEIVER = b"sparkfleet receiver"
@@ -79,7 +79,7 @@ class KeyedListener:
         self._lock = threading.Lock()
         self._proven: queue.Queue[Peer] = queue.Queue()
         self._greeted: deque[socket.socket] = deque()
-        self._socket = socket.create_server((address, 0), backlog=MOST_GREETINGS)
+        self._socket = socket.create_server((address, 0), backlog=MAX_GREETINGS)
         self._socket.settimeout(POLL)
         self._closed = threading.Event()
         self.port: int = self._socket.getsockname()[1]
@@ -118,7 +118,7 @@ class KeyedListener:
 
     def _greet_aside(self, wire: socket.socket) -> None:
         with self._lock:
-            if len(self._greeted) >= MOST_GREETINGS:
+            if len(self._greeted) >= MAX_GREETINGS:
                 _drop(self._greeted.popleft())
             self._greeted.append(wire)
         threading.Thread(target=self._greet, args=(wire,), daemon=True).start()
@@ -144,7 +144,7 @@ class KeyedListener:
         nonces = own + receive_exactly(wire, NONCE)
         proof = receive_exactly(wire, PROOF)
         (length,) = LENGTH.unpack(receive_exactly(wire, LENGTH.size))
-        if length > MOST_REQUEST:
+        if length > MAX_REQUEST:
             return None
         request = receive_exactly(wire, length)
         with self._lock:
@@ -199,7 +199,7 @@ def receive_pieces(wire: socket.socket, session_key: bytes) -> Iterator[bytearra
     number = 0
     while True:
         (length,) = LENGTH.unpack(receive_exactly(wire, LENGTH.size))
-        if length > MOST_PIECE:
+        if length > MAX_PIECE:
             raise HandshakeError("the stream was modified in transit")
         proof = receive_exactly(wire, PROOF)
         piece = receive_exactly(wire, length)

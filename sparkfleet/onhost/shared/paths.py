@@ -12,8 +12,8 @@ NETWORK_FILESYSTEM = re.compile(
     r"nfs4?|cifs|smb[23]?|lustre|ceph|glusterfs|beegfs|gpfs|afs|9p"
     r"|fuse\.(sshfs|glusterfs|ceph|s3fs|juicefs|rclone|gcsfuse)\S*"
 )
-MOST_NAME = 255  # bytes of a name, on every filesystem that a host has
-MOST_PATH = 4095  # bytes; PATH_MAX of Linux without its NUL
+MAX_NAME = 255  # bytes of a name, on every filesystem that a host has
+MAX_PATH = 4095  # bytes; PATH_MAX of Linux without its NUL
 SHOWN = 60  # characters of a refused value that a message shows
 CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 CLUSTER = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -36,12 +36,12 @@ def is_name(value: Any) -> bool:
     """Return whether `value` is one component of a path, which stays in its folder."""
     if not isinstance(value, str) or value in ("", ".", "..") or "/" in value:
         return False
-    return CONTROL.search(value) is None and 0 < _count_bytes(value) <= MOST_NAME
+    return CONTROL.search(value) is None and 0 < _count_bytes(value) <= MAX_NAME
 
 
 def is_below(value: Any) -> bool:
     """Return whether `value` is a relative path that stays below its root, whatever that is."""
-    return isinstance(value, str) and _count_bytes(value) <= MOST_PATH and _has_safe_parts(value)
+    return isinstance(value, str) and _count_bytes(value) <= MAX_PATH and _has_safe_parts(value)
 
 
 def _has_safe_parts(text: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
-MOST_TEXT = 16 << 20  # bytes that are read of a file
+MAX_TEXT = 16 << 20  # bytes that are read of a file
 PIECE = 1 << 16  # bytes a read: the kernel refuses millions for a file of /proc/sys
 
 
@@ -36,7 +36,7 @@ def read_optional_text(path: Path) -> str | None:
 
 
 def _read_pieces(file: BinaryIO) -> Iterator[bytes]:
-    for _ in range(MOST_TEXT // PIECE):
+    for _ in range(MAX_TEXT // PIECE):
         piece = file.read(PIECE)
         if not piece:
             return

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 PATIENCE = 5  # seconds for a tool or the endpoint
 LATE = "timed out"
-MOST_ANSWER = 8 << 20  # bytes of an answer
+MAX_ANSWER = 8 << 20  # bytes of an answer
 TOO_LONG = "its answer is too long"
 BROKE_OFF = "its answer was cut off"
 NOT_HTTP = "its answer is not HTTP; does another program use that port?"
@@ -165,7 +165,7 @@ def ask_endpoint(
     url: str, path: str, *, patience: float = PATIENCE, headers: Mapping[str, str] | None = None
 ) -> EndpointAnswer:
     """Return the whole answer of a server on this host within `patience` s, error pages without."""
-    budget = AnswerBudget(MOST_ANSWER)
+    budget = AnswerBudget(MAX_ANSWER)
     try:
         with open_answer(url + path, patience=patience, budget=budget, headers=headers) as reply:
             if reply.status >= http.HTTPStatus.BAD_REQUEST:

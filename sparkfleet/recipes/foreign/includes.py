@@ -20,7 +20,7 @@ from sparkfleet.yaml.nodes import Entry, List, Map, Node
 
 INCLUDE = "include"
 SUFFIXES = (".yaml", ".yml")
-MOST = 8  # files above each other
+MAX_DEPTH = 8  # files above each other
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+-]*")
 WHOLE = ("defaults", "env")  # whose values are never merged
 
@@ -37,8 +37,10 @@ def _resolve(tree: Map, path: Path, above: tuple[Path, ...]) -> Map:
     node = tree.get(INCLUDE)
     if node is None:
         return tree
-    if len(above) > MOST:
-        raise RecipeError(f"include: more than {MOST} recipes above each other", where=node.where)
+    if len(above) > MAX_DEPTH:
+        raise RecipeError(
+            f"include: more than {MAX_DEPTH} recipes above each other", where=node.where
+        )
     base_path = _locate_base(node, path)
     if resolve_path(base_path) in above:
         raise RecipeError(f"include: {node.data} includes itself", where=node.where)

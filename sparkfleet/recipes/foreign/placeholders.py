@@ -14,8 +14,8 @@ from sparkfleet.yaml.nodes import Node
 
 BRACES = re.compile(r"\{\{|\}\}|\{([A-Za-z_]\w*)\}|[{}]")
 NAME = re.compile(r"\{([A-Za-z_]\w*)\}")
-MOST_ROUNDS = 8  # of values that hold placeholders themselves
-MOST_TEXT = 1_000_000  # characters that all values together may fill in
+MAX_ROUNDS = 8  # of values that hold placeholders themselves
+MAX_TEXT = 1_000_000  # characters that all values together may fill in
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class CommandTemplate:
             text = BRACES.sub(lambda match: self._replace(match, word), word.raw)
         else:
             text = NAME.sub(lambda match: self._get_value(match, word), word.raw)
-        rounds = 0 if self._strict else MOST_ROUNDS
+        rounds = 0 if self._strict else MAX_ROUNDS
         while rounds and any(name in self._values for name in NAME.findall(text)):
             text = NAME.sub(lambda match: self._get_value(match, word), text)
             rounds -= 1
@@ -81,9 +81,9 @@ class CommandTemplate:
             self.used[name] = self.used.get(name, 0) + 1
             text = format_scalar(node.data)
             self._filled += len(text)
-            if self._filled > MOST_TEXT:
+            if self._filled > MAX_TEXT:
                 raise RecipeError(
-                    f"values fill in more than {MOST_TEXT:,} characters",
+                    f"values fill in more than {MAX_TEXT:,} characters",
                     where=node.where,
                     hint=f"does {{{name}}} refer to itself?",
                 )

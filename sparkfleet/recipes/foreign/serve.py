@@ -38,7 +38,7 @@ SERVE = ("vllm", "serve")
 MODULE = ("-m", "vllm.entrypoints.openai.api_server")
 EXECUTORS = ("ray", "mp")
 DEFAULT_PORT = 8000
-MOST_RANKS = 9999
+MAX_RANKS = 9999
 
 
 @dataclass(slots=True)
@@ -70,9 +70,9 @@ class ServeCommand:
             size = parse_integer(text)
         except ValueError:
             size = 0
-        if not 1 <= size <= MOST_RANKS:
+        if not 1 <= size <= MAX_RANKS:
             raise RecipeError(
-                f"--{name}: expected an integer from 1 to {MOST_RANKS} (got {text!r})",
+                f"--{name}: expected an integer from 1 to {MAX_RANKS} (got {text!r})",
                 where=place.where,
             )
         return size

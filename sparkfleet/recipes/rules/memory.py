@@ -9,7 +9,7 @@ from sparkfleet.recipes.rules.models import is_gemma4
 from sparkfleet.recipes.rules.rule import Rule, RuleFinding
 from sparkfleet.recipes.rules.rule_context import RuleContext
 
-MOST = 0.92  # the highest of all documented recipes (guide 7.2.3, 8)
+MAX_UTILIZATION = 0.92  # the highest of all documented recipes (guide 7.2.3, 8)
 USUAL = 0.85
 
 
@@ -22,10 +22,12 @@ def _check_memory_utilization(context: RuleContext) -> Iterator[RuleFinding]:
     except ValueError:
         share = None
     if share is None or share > USUAL:
-        allowed = share is not None and share <= MOST
+        allowed = share is not None and share <= MAX_UTILIZATION
         yield RuleFinding(
             subject=option.flag,
-            expected=f"above 0, and {MOST} at most" if not allowed else f"{USUAL} or less",
+            expected=f"above 0, and {MAX_UTILIZATION} at most"
+            if not allowed
+            else f"{USUAL} or less",
             seen=str(option.value),
             where=option.where,
             fix=f"start from {USUAL}; {{task:recipes.fit}} shows what the model needs",

@@ -16,9 +16,9 @@ from sparkfleet.safe_paths import is_below, shorten_value
 
 SUFFIXES = (".yml", ".yaml")
 PROGRAM = "run.sh"
-MOST_FILES = 5000
-MOST_BYTES = 2_000_000  # of one file
-MOST_TOTAL = 100_000_000  # bytes of all files
+MAX_FILES = 5000
+MAX_BYTES = 2_000_000  # of one file
+MAX_TOTAL = 100_000_000  # bytes of all files
 PATIENCE = 600.0  # seconds until git counts as one that never answers
 SAFE = ("-c", "core.hooksPath=/dev/null", "-c", "core.fsmonitor=false")
 REGULAR = ("100644", "100755")  # modes in git; 120000 is a link, 160000 a submodule
@@ -179,9 +179,9 @@ def _select_files(names: Mapping[str, object]) -> list[str]:
         for name in names
         if not _is_hidden(name) and (name.endswith(SUFFIXES) or _is_in_mod(name, mods))
     ]
-    if len(chosen) > MOST_FILES:
+    if len(chosen) > MAX_FILES:
         raise RecipeError(
-            f"the source has {len(chosen)} recipes and files of mods, more than {MOST_FILES}"
+            f"the source has {len(chosen)} recipes and files of mods, more than {MAX_FILES}"
         )
     for name in chosen:
         if not (is_below(name) and name.isprintable()):
@@ -204,12 +204,12 @@ def _is_in_mod(name: str, mods: set[str]) -> bool:
 def _check_sizes(sizes: Mapping[str, int]) -> None:
     """Raise RecipeError for files that are too large, alone or in total, before any is read."""
     for name, size in sizes.items():
-        if size > MOST_BYTES:
+        if size > MAX_BYTES:
             raise RecipeError(
-                f"the file is larger than {MOST_BYTES // 1_000_000} MB", where=Where(file=name)
+                f"the file is larger than {MAX_BYTES // 1_000_000} MB", where=Where(file=name)
             )
-    if sum(sizes.values()) > MOST_TOTAL:
-        raise RecipeError(f"recipes and mods have more than {MOST_TOTAL // 1_000_000} MB in total")
+    if sum(sizes.values()) > MAX_TOTAL:
+        raise RecipeError(f"recipes and mods have more than {MAX_TOTAL // 1_000_000} MB in total")
 
 
 def iterate_changes(before: Mapping[str, bytes], after: Mapping[str, bytes]) -> Iterator[str]:

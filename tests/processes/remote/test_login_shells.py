@@ -111,21 +111,21 @@ def test_a_shell_that_asks_is_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_frame_that_is_too_long_ends_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(multiplexer, "MOST_FRAME", 100)
+    monkeypatch.setattr(multiplexer, "MAX_FRAME", 100)
     result = ShellConnection("").run(pack_program("print('x' * 1000)"), timeout=PATIENCE)
     assert result.returncode == multiplexer.LOST
     assert result.stdout == b""
 
 
 def test_output_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "MOST_OUTPUT", 1 << 20)
+    monkeypatch.setattr(channel, "MAX_OUTPUT", 1 << 20)
     endless = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with pytest.raises(CommandError, match="printed more than 1 MiB and was stopped"):
         _ask("", endless)
 
 
 def test_output_that_is_not_read_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(multiplexer, "MOST_WAITING", 1 << 20)
+    monkeypatch.setattr(multiplexer, "MAX_WAITING", 1 << 20)
     endless = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with ShellConnection("") as link:
         stream = link.open(pack_program(endless))
@@ -134,7 +134,7 @@ def test_output_that_is_not_read_has_a_bound(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_a_line_has_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(channel, "MOST_LINE", 1 << 20)
+    monkeypatch.setattr(channel, "MAX_LINE", 1 << 20)
     endless = "import sys\nwhile True: sys.stdout.write('x' * 65536)"
     with ShellConnection("") as link:
         stream = link.open(pack_program(endless))

@@ -128,7 +128,7 @@ def test_what_a_fault_needs_stays(text: str) -> None:
 def test_a_secret_at_the_cut_of_a_long_log_is_masked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bundle, "MOST_TEXT", 40)
+    monkeypatch.setattr(bundle, "MAX_TEXT", 40)
     (tmp_path / "run").mkdir()
     log = "PASSWORD=" + "hunter2" * 20 + "\n"
     (tmp_path / "run" / "here-serve.log").write_text(log)

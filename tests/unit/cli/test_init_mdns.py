@@ -11,7 +11,7 @@ import pytest
 
 from sparkfleet.cli.init.mdns import (
     HEADER,
-    MOST_MACHINES,
+    MAX_MACHINES,
     PTR,
     RECORD,
     SERVICE,
@@ -105,4 +105,4 @@ def test_the_machines_that_are_kept_have_a_bound() -> None:
     for number in range(2000):
         name = _encode_name(f"spark-{number}.{SERVICE}")
         read_message(_answer(_encode_record(SERVICE, PTR, name)), records)
-    assert len(records.instances) == MOST_MACHINES
+    assert len(records.instances) == MAX_MACHINES

@@ -17,7 +17,7 @@ from tests.budget import MANY, limit_cpu_time, scale_examples
 from tests.gb10 import OUTPUTS
 from tests.mutations import NUMBERS, create_chance, encode_text, mutate_text
 
-MOST = 16_000  # characters of a log that is mutated
+MAX_LENGTH = 16_000  # characters of a log that is mutated
 LINES = [row.sample for row in SIGNATURES if row.sample]
 TOKENS = [
     *(
@@ -52,7 +52,7 @@ TOKENS = [
 @cache
 def _read_seeds() -> tuple[str, ...]:
     files = sorted([*Path(OUTPUTS).glob("*.log"), *Path(OUTPUTS).glob("T2-*.txt")])
-    return tuple(path.read_text(errors="replace")[:MOST] for path in files)
+    return tuple(path.read_text(errors="replace")[:MAX_LENGTH] for path in files)
 
 
 def _mutate(number: int) -> str:

@@ -114,7 +114,7 @@ def test_a_line_is_found_by_a_needle(
     needle: str, line: str, at: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(line_index, "_LINES", 3)
-    monkeypatch.setattr(line_index, "_MOST_KNOWN", 4)
+    monkeypatch.setattr(line_index, "_MAX_KNOWN", 4)
     lines = [f"{FILLER} {number} {'abc'[number % 3]}" for number in range(20)]
     lines[at] = line
     lines[10] = f"{line} again"

@@ -6,7 +6,7 @@ import pytest
 
 from sparkfleet.facts import machine, parse_facts, tools
 from sparkfleet.facts.host import GPU_PROCESSES
-from sparkfleet.facts.readings import MOST_ENTRIES, Lack, Readings
+from sparkfleet.facts.readings import MAX_ENTRIES, Lack, Readings
 from tests.gb10 import F0, F1, HCAS, NET, P2F1, RDMA, Spark, from_ip_addr, output
 
 GIB = 1024**3
@@ -174,14 +174,14 @@ def test_who_listens_is_read_with_its_holder() -> None:
 
 
 def test_of_a_table_that_has_no_end_a_part_is_read() -> None:
-    spark = _spark().text("/proc/net/tcp", "0100007F:2AF8 11\n" * (MOST_ENTRIES + 5))
-    spark.text("listeners", "12 4711 gcs_server\n" * (MOST_ENTRIES + 5))
+    spark = _spark().text("/proc/net/tcp", "0100007F:2AF8 11\n" * (MAX_ENTRIES + 5))
+    spark.text("listeners", "12 4711 gcs_server\n" * (MAX_ENTRIES + 5))
     name = "0000:01:00.0"
-    spark.text("/sys/bus/pci/devices", f"{name} " * (MOST_ENTRIES + 5))
+    spark.text("/sys/bus/pci/devices", f"{name} " * (MAX_ENTRIES + 5))
     spark.text(f"/sys/bus/pci/devices/{name}/vendor", "0x15b3")
     found = spark.facts()
-    assert len(found.listeners) == MOST_ENTRIES
-    assert len(found.functions) == MOST_ENTRIES
+    assert len(found.listeners) == MAX_ENTRIES
+    assert len(found.functions) == MAX_ENTRIES
 
 
 def test_missing_denied_and_failed_are_three_facts() -> None:

@@ -44,10 +44,10 @@ def test_a_newer_figure_of_the_same_kind_takes_the_place_of_an_older() -> None:
 def test_the_newest_are_kept_where_there_are_too_many() -> None:
     rows = [
         replace(measured(at=f"2026-11-28T09:{n // 60:02}:{n % 60:02}+00:00"), context=n)
-        for n in range(measured_speeds.MOST + 9)
+        for n in range(measured_speeds.MAX_KEPT + 9)
     ]
     found = measured_speeds.parse_measurements(measured_speeds.format_measurements((), rows))
-    assert [one.context for one in found] == list(range(9, measured_speeds.MOST + 9))
+    assert [one.context for one in found] == list(range(9, measured_speeds.MAX_KEPT + 9))
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from collections import defaultdict
 from sparkfleet.doctor.signatures import SIGNATURES, Signature
 from tests.public_reports import read_reports
 
-LEAST = 2  # reports of a family, apart from its own sample
+MIN_REPORTS = 2  # reports of a family, apart from its own sample
 SOURCE = re.compile(r"[\w.-]+/[\w.-]+(?:#\d+| PR#\d+| README| [\w./-]+\.\w+)|https://\S+")
 
 MERGE = re.compile(r"^(?:<{7}|={7}$|>{7})", re.MULTILINE)  # where two changes meet
@@ -44,7 +44,8 @@ def test_no_report_is_kept_twice() -> None:
 
 def test_every_family_has_reports_from_other_places() -> None:
     sources = _count_sources()
-    short = {row.id for row in _list_families() if row.reported and len(sources[row.id]) < LEAST}
+    reported = [row.id for row in _list_families() if row.reported]
+    short = {name for name in reported if len(sources[name]) < MIN_REPORTS}
     assert short == {row.id for row in SIGNATURES if row.rare}
 
 

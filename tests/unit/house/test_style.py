@@ -11,15 +11,15 @@ from pathlib import Path
 from tests.source import PACKAGE, list_classes, list_functions, list_nodes, parse_package
 
 CHECKOUT = PACKAGE.parent
-MOST_LINES = 400
-MOST_BODY = 40
-MOST_POSITIONAL = 4
-MOST_IMPORTS = 20
-MOST_MODULES = 20  # of a folder
-MOST_PACKED = 5  # tuple assignments per 1000
+MAX_LINES = 400
+MAX_BODY = 40
+MAX_POSITIONAL = 4
+MAX_IMPORTS = 20
+MAX_MODULES = 20  # of a folder
+MAX_PACKED = 5  # tuple assignments per 1000
 SHORTEST = 60  # characters of a function that is not written twice
-MOST_PRONOUNS = 15  # of 1000 parameters and variables
-MOST_ONE_WORD = 70  # of 1000 functions of modules
+MAX_PRONOUNS = 15  # of 1000 parameters and variables
+MAX_ONE_WORD = 70  # of 1000 functions of modules
 PRONOUNS = {
     *("one", "found", "seen", "told", "tell", "own", "known", "wanted", "asked", "said", "given"),
     *("other", "others", "made", "x"),
@@ -79,12 +79,12 @@ def test_modules_are_small() -> None:
         str(path.relative_to(PACKAGE)): len(path.read_text().splitlines())
         for path in PACKAGE.rglob("*.py")
     }
-    assert {name: size for name, size in sizes.items() if size > MOST_LINES} == {}
+    assert {name: size for name, size in sizes.items() if size > MAX_LINES} == {}
 
 
 def test_function_bodies_are_small() -> None:
     assert [
-        place for place, node in list_functions().items() if _measure_body(node) > MOST_BODY
+        place for place, node in list_functions().items() if _measure_body(node) > MAX_BODY
     ] == []
 
 
@@ -92,14 +92,14 @@ def test_functions_take_few_positional_parameters() -> None:
     crowded = [
         place
         for place, node in list_functions().items()
-        if len([arg for arg in node.args.args if arg.arg not in ("self", "cls")]) > MOST_POSITIONAL
+        if len([arg for arg in node.args.args if arg.arg not in ("self", "cls")]) > MAX_POSITIONAL
     ]
     assert crowded == []
 
 
 def test_modules_import_few_others() -> None:
     crowded = {
-        name for name, nodes in list_nodes().items() if len(_list_imports(nodes)) > MOST_IMPORTS
+        name for name, nodes in list_nodes().items() if len(_list_imports(nodes)) > MAX_IMPORTS
     }
     assert crowded == set()
 
@@ -108,7 +108,7 @@ def test_folders_hold_few_modules() -> None:
     folders = Counter(
         str(Path(name).parent) for name in parse_package() if not name.endswith("__init__.py")
     )
-    assert {name: count for name, count in folders.items() if count > MOST_MODULES} == {}
+    assert {name: count for name, count in folders.items() if count > MAX_MODULES} == {}
 
 
 def test_modules_do_not_import_each_other() -> None:
@@ -159,7 +159,7 @@ def test_assignments_are_one_a_line() -> None:
         for node in assignments
         if isinstance(node.targets[0], ast.Tuple) and isinstance(node.value, ast.Tuple)
     ]
-    assert 1000 * len(packed) / len(assignments) <= MOST_PACKED
+    assert 1000 * len(packed) / len(assignments) <= MAX_PACKED
 
 
 def test_functions_have_names_of_a_verb_and_a_noun() -> None:
@@ -170,13 +170,13 @@ def test_functions_have_names_of_a_verb_and_a_noun() -> None:
         if isinstance(node, ast.FunctionDef)
     ]
     short = [name for name in names if "_" not in name.strip("_")]
-    assert 1000 * len(short) / len(names) <= MOST_ONE_WORD
+    assert 1000 * len(short) / len(names) <= MAX_ONE_WORD
 
 
 def test_variables_are_named_after_what_they_hold() -> None:
     names = [name for nodes in list_nodes().values() for name in _list_variables(nodes)]
     pronouns = Counter(name for name in names if name in PRONOUNS)
-    assert 1000 * pronouns.total() / len(names) <= MOST_PRONOUNS, pronouns
+    assert 1000 * pronouns.total() / len(names) <= MAX_PRONOUNS, pronouns
 
 
 def test_every_exemption_of_a_linter_gives_its_reason() -> None:

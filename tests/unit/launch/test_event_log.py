@@ -10,7 +10,7 @@ import pytest
 
 from sparkfleet.errors import CommandError
 from sparkfleet.launch.watching.events import (
-    MOST_TEXT,
+    MAX_TEXT,
     ClusterEvent,
     EventKind,
     EventLog,
@@ -71,7 +71,7 @@ def test_only_the_last_events_are_returned(head: Head) -> None:
 
 
 def test_a_full_log_loses_its_older_half(head: Head, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(program, "MOST", 1000)
+    monkeypatch.setattr(program, "MAX_LOG", 1000)
     monkeypatch.setattr(program, "KEPT", 500)
     head.path.parent.mkdir()
     for number in range(100):
@@ -136,7 +136,7 @@ def test_a_text_is_one_bounded_line_without_control_characters() -> None:
     event = parse_event(json.dumps({**LINE, "text": "a\x1b[2Jb\nc" + "d" * 5000}))
     assert event is not None
     assert event.text.startswith("a\\x1b[2Jb; c")
-    assert len(event.text) == MOST_TEXT
+    assert len(event.text) == MAX_TEXT
 
 
 def test_unreadable_lines_are_counted() -> None:

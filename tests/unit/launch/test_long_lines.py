@@ -14,7 +14,7 @@ from sparkfleet.doctor.signatures import SIGNATURES, Signature
 from sparkfleet.vllm.milestones import parse_milestone
 
 SIZE = 200_000  # characters
-MOST = 2.0  # seconds of the processor
+MAX_SECONDS = 2.0  # seconds of the processor
 
 
 @pytest.mark.parametrize(
@@ -38,7 +38,7 @@ MOST = 2.0  # seconds of the processor
 def test_a_long_line_is_read_in_bounded_time(line: str) -> None:
     began = time.process_time()
     parse_milestone(line)
-    assert time.process_time() - began < MOST
+    assert time.process_time() - began < MAX_SECONDS
 
 
 def _repeat_start(pattern: str) -> str:
@@ -53,7 +53,7 @@ def test_a_signature_is_searched_in_bounded_time(signature: Signature) -> None:
     log = _repeat_start(signature.pattern)
     began = time.process_time()
     list(signature.matches(log, log.lower()))
-    assert time.process_time() - began < MOST
+    assert time.process_time() - began < MAX_SECONDS
 
 
 @pytest.mark.thorough
@@ -62,7 +62,7 @@ def test_all_signatures_are_searched_in_bounded_time(signature: Signature) -> No
     log = _repeat_start(signature.pattern)
     began = time.process_time()
     find_known_failures({"host": log})
-    assert time.process_time() - began < MOST
+    assert time.process_time() - began < MAX_SECONDS
 
 
 def test_patterns_see_a_long_line_in_pieces() -> None:

@@ -70,7 +70,7 @@ def test_a_webhook_that_answers_byte_by_byte_is_given_up(monkeypatch: pytest.Mon
 
 
 def test_an_answer_without_end_is_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vitals, "MOST_ANSWER", 100_000)
+    monkeypatch.setattr(vitals, "MAX_ANSWER", 100_000)
     head = b"HTTP/1.1 200 OK\r\nContent-Length: 9000000\r\n\r\n"
     with serve_answer(head, b" " * 65536, gap=0) as url:
         answer = call_bounded(lambda: ask_endpoint(url, "/metrics", patience=LIMIT))
@@ -169,7 +169,7 @@ def test_answers_that_come_at_once_share_one_limit() -> None:
 def test_a_negative_length_does_not_lift_the_limit_of_an_answer(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(vitals, "MOST_ANSWER", 100_000)
+    monkeypatch.setattr(vitals, "MAX_ANSWER", 100_000)
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n"
     with serve_answer(head, b" " * 65536, gap=0) as url:
         answer = call_bounded(lambda: ask_endpoint(url, "/metrics", patience=LIMIT))

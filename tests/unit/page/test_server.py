@@ -13,7 +13,7 @@ import pytest
 from sparkfleet.errors import UsageError
 from sparkfleet.page import server as serving
 from sparkfleet.page.access import Access
-from sparkfleet.page.server import MOST_REQUESTS, MOST_STREAMS, PageServer, Resource
+from sparkfleet.page.server import MAX_REQUESTS, MAX_STREAMS, PageServer, Resource
 from sparkfleet.variables.binding import Binding
 from tests.commandline import becomes
 
@@ -112,7 +112,7 @@ def test_a_stream_has_the_newest_edition_and_each_new_one() -> None:
 
 def test_slow_clients_do_not_keep_others_from_the_page() -> None:
     with serve() as server, ExitStack() as stack:
-        for _ in range(3 * MOST_REQUESTS):
+        for _ in range(3 * MAX_REQUESTS):
             stack.enter_context(connect(server)).send(b"GET / HT")
         assert ask(server)[0] == 200
 
@@ -144,13 +144,13 @@ def test_a_client_that_takes_nothing_is_dropped(monkeypatch: pytest.MonkeyPatch)
 
 def test_streams_are_bounded_and_their_places_are_used_again() -> None:
     with serve() as server, ExitStack() as stack:
-        clients = [stack.enter_context(follow(server)) for _ in range(MOST_STREAMS)]
+        clients = [stack.enter_context(follow(server)) for _ in range(MAX_STREAMS)]
         for client in clients:
             read_until(client, b"\n\n")
         assert ask(server, "/events")[0] == 503
         assert ask(server)[0] == 200
         clients[0].close()
-        assert becomes(lambda: len(server._streams) < MOST_STREAMS)
+        assert becomes(lambda: len(server._streams) < MAX_STREAMS)
         with follow(server) as client:
             assert b" 200 OK" in read_until(client, b"\n\n")
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from sparkfleet.errors import PlaybookError, Problem
-from sparkfleet.playbook.parse import MOST_TASKS, load_playbook
+from sparkfleet.playbook.parse import MAX_TASKS, load_playbook
 from sparkfleet.playbook.syntax import Block, Play, Task, iterate_tasks, strip_positions
-from sparkfleet.yaml.positions import MOST_PROBLEMS
+from sparkfleet.yaml.positions import MAX_PROBLEMS
 
 SHIPPED = Path(__file__).parents[3] / "playbooks"
 
@@ -264,12 +264,12 @@ def test_facts_are_not_gathered_behind_ones_back(tmp_path: Path) -> None:
 
 def test_of_plays_that_are_none_the_first_thousand_are_reported(tmp_path: Path) -> None:
     problems = _fails(tmp_path, "- a\n" * 3000).problems
-    assert len(problems) == MOST_PROBLEMS
+    assert len(problems) == MAX_PROBLEMS
     assert [problem.where and problem.where.line for problem in problems[:2]] == [1, 2]
 
 
 @pytest.mark.parametrize("line", ["- debug: {msg: x}", "- cluster_up:"])
 def test_a_playbook_of_too_many_tasks_is_refused_once(tmp_path: Path, line: str) -> None:
-    problem = _problem(tmp_path, "\n".join([line] * (MOST_TASKS + 3)))
-    assert problem.message == f"a playbook can have at most {MOST_TASKS} tasks"
+    problem = _problem(tmp_path, "\n".join([line] * (MAX_TASKS + 3)))
+    assert problem.message == f"a playbook can have at most {MAX_TASKS} tasks"
     assert problem.hint == "split it into several playbooks"

@@ -104,7 +104,7 @@ def test_large_files_are_refused_before_they_are_read(
     with pytest.raises(RecipeError, match="is larger than 2 MB"):
         take_snapshot(str(source))
     (source / "large.yml").write_bytes(RECIPE)
-    monkeypatch.setattr(snapshots, "MOST_TOTAL", len(RECIPE) - 1)
+    monkeypatch.setattr(snapshots, "MAX_TOTAL", len(RECIPE) - 1)
     with pytest.raises(RecipeError, match="recipes and mods have more than"):
         take_snapshot(str(source))
 
@@ -151,7 +151,7 @@ def test_a_large_file_of_a_repository_is_not_unpacked(
         assert take_snapshot(str(source)).files == {"a.yml": RECIPE}
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
-    monkeypatch.setattr(snapshots, "MOST_BYTES", len(RECIPE) - 1)
+    monkeypatch.setattr(snapshots, "MAX_BYTES", len(RECIPE) - 1)
     with pytest.raises(RecipeError, match="is larger than"):
         take_snapshot(str(source))
 

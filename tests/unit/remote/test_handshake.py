@@ -90,7 +90,7 @@ def test_a_proof_sent_back_is_refused() -> None:
 
 def test_connections_that_reset_or_are_silent_do_not_block_others(listener: KeyedListener) -> None:
     with ExitStack() as strangers:
-        for number in range(3 * handshake.MOST_GREETINGS):
+        for number in range(3 * handshake.MAX_GREETINGS):
             stranger = strangers.enter_context(connect(listener))
             if number % 3 == 0:
                 stranger.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -117,7 +117,7 @@ def test_a_request_that_is_too_long_is_not_read(
     monkeypatch.setattr(handshake, "GREETING_TIME", 60)  # so that only its length can end it
     with connect(listener) as wire:
         handshake.receive_exactly(wire, 32)
-        wire.sendall(b"n" * 64 + struct.pack(">I", handshake.MOST_REQUEST + 1))
+        wire.sendall(b"n" * 64 + struct.pack(">I", handshake.MAX_REQUEST + 1))
         assert wire.recv(1) == b""
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from sparkfleet.launch.watching.events import MOST_LINE, parse_event
+from sparkfleet.launch.watching.events import MAX_LINE, parse_event
 from sparkfleet.page.content import clean_page_text
 from sparkfleet.report.identity_redaction import redact_identity
 from sparkfleet.report.redaction import redact_assignments, redact_secrets
@@ -38,7 +38,7 @@ def test_a_long_text_is_masked_in_bounded_time(part: str) -> None:
 
 
 def test_lines_of_events_of_a_lying_head_are_read_in_bounded_time() -> None:
-    long = "a-" * (MOST_LINE // 2 - 200)
+    long = "a-" * (MAX_LINE // 2 - 200)
     line = json.dumps({"kind": "stopped", "at": 5.0, "text": long})
     with limit_cpu_time():
         assert all(parse_event(line) for _ in range(50))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparkfleet.launch.endpoint.bench_history import (
-    MOST,
+    MAX_KEPT,
     BenchEntry,
     build_bench_entries,
     format_bench_history,
@@ -28,7 +28,7 @@ def build_entries(count: int) -> tuple[BenchEntry, ...]:
 
 
 def test_the_newest_results_come_back() -> None:
-    entries = build_entries(MOST + 3)
+    entries = build_entries(MAX_KEPT + 3)
     assert parse_bench_history(format_bench_history(entries)) == entries[3:]
     assert entries[0].disturbed == "busy"
     assert entries[0].decode == 40

@@ -15,8 +15,8 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 PIECE = 1 << 20  # bytes read at once
-TRIES = 8  # in a row with less than `LEAST` bytes
-LEAST = 64 << 10  # bytes that have to come in each `WINDOW`, and that make a try count
+TRIES = 8  # in a row with less than `MIN_PROGRESS` bytes
+MIN_PROGRESS = 64 << 10  # bytes that have to come in each `WINDOW`, and that make a try count
 WINDOW = 60.0  # seconds; the time for the headers of an answer too
 SCHEMES = ("http", "https")
 LICENCE = (
@@ -141,7 +141,7 @@ class HubFiles:
                 with self._open(request, offset) as reply:
                     for piece in read_steadily(reply, size - offset):
                         offset += len(piece)
-                        if offset - begin >= LEAST:
+                        if offset - begin >= MIN_PROGRESS:
                             failures = 0
                         yield piece
             except (OSError, http.client.HTTPException) as error:
@@ -184,7 +184,7 @@ def read_steadily(reply: Any, count: int) -> Iterator[bytes]:
         came += len(piece)
         yield piece
         if time.monotonic() - begun > WINDOW:
-            if came < LEAST:
+            if came < MIN_PROGRESS:
                 raise TimeoutError(f"only {came} bytes arrived within {WINDOW:.0f} s")
             begun = time.monotonic()
             came = 0

@@ -17,10 +17,10 @@ from typing import Any
 
 TEXTS = ("config.json", "hf_quant_config.json", "params.json", "adapter_config.json")
 ADAPTERS = ("*/adapter_config.json", "*/*/adapter_config.json")
-MOST_ADAPTERS = 100
+MAX_ADAPTERS = 100
 LONGEST = 100_000_000  # bytes of a header; the format's own limit
-MOST_DIMENSIONS = 16
-MOST_NUMBER = 1 << 62
+MAX_DIMENSIONS = 16
+MAX_NUMBER = 1 << 62
 NUMBER = re.compile(r"(?<=[._])\d+(?=[._]|$)")
 
 
@@ -28,7 +28,7 @@ def read_shape(folder: Path) -> dict[str, Any]:
     """Return the answer for `folder`."""
     below = sorted(path.parent.name for path in folder.glob("*/config.json"))
     adapters = sorted(path for pattern in ADAPTERS for path in folder.glob(pattern))
-    deeper = (str(path.relative_to(folder)) for path in adapters[:MOST_ADAPTERS])
+    deeper = (str(path.relative_to(folder)) for path in adapters[:MAX_ADAPTERS])
     names = [*TEXTS, *(f"{name}/config.json" for name in below), *deeper]
     files = {name: read_small_text(folder / name) for name in names if (folder / name).is_file()}
     drafts = {name: read_tensor_rows(folder / name) for name in below}
@@ -68,8 +68,8 @@ def is_tensor(tensor: Any) -> bool:
     if not isinstance(shape, list) or not isinstance(ends, list) or len(ends) != 2:
         return False
     numbers = (*shape, *ends)
-    return len(shape) <= MOST_DIMENSIONS and all(
-        type(value) is int and 0 <= value <= MOST_NUMBER for value in numbers
+    return len(shape) <= MAX_DIMENSIONS and all(
+        type(value) is int and 0 <= value <= MAX_NUMBER for value in numbers
     )
 
 

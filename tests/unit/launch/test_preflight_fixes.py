@@ -16,7 +16,11 @@ from sparkfleet.facts import HostFacts
 from sparkfleet.facts.machine import Listener, Memory
 from sparkfleet.launch import images, preflight
 from sparkfleet.launch.engines.checks import check_container_engine
-from sparkfleet.launch.images.checks import check_image_contents
+from sparkfleet.launch.images.checks import (
+    check_image_contents,
+    check_missing_images,
+    check_unequal_images,
+)
 from sparkfleet.launch.preflight.endpoint_checks import check_endpoint_address, check_open_endpoint
 from sparkfleet.launch.preflight.host_checks import check_host
 from sparkfleet.launch.preflight.port_checks import check_free_ports
@@ -25,7 +29,7 @@ from sparkfleet.model import Severity, Verdict
 from sparkfleet.onhost.shared.endpoint_url import ALL_INTERFACES
 from sparkfleet.variables import VARIABLES
 from tests import gb10
-from tests.engines import DOCKER, WITH_IMAGE, settings, survey
+from tests.engines import DOCKER, IMAGE, WITH_IMAGE, settings, survey
 
 GIB = 1 << 30
 HANGING_KERNEL = "7.0.0-1019-nvidia"
@@ -57,6 +61,16 @@ def _check_image(**changes: Any) -> Callable[..., Iterable[Verdict]]:
         return check_image_contents(image, own, own.mapping("nccl_env"), nodes=1)
 
     return check
+
+
+def _check_images(_: HostFacts, **variables: Any) -> Iterable[Verdict]:
+    """Check hosts of which the second lacks the image, and the third has another one."""
+    other = replace(WITH_IMAGE, key="other", layers=("sha256:z",), digests=("vllm@sha256:d2",))
+    bare = survey(image=None, base=None, image_name=IMAGE)
+    surveys = {"spark-1": survey(), "spark-2": bare, "spark-3": survey(image=other)}
+    own = {name: settings(name, **variables) for name in surveys}
+    yield from check_missing_images(surveys, own)
+    yield from check_unequal_images(surveys, own)
 
 
 def _check_endpoint(facts: HostFacts, **variables: Any) -> Iterable[Verdict]:
@@ -160,6 +174,17 @@ CASES: tuple[
         _facts(listeners=(TAKEN,)),
         {},
         {"vllm_port": 8001},
+    ),
+    *(
+        (
+            check,
+            "engine_image_source",
+            _check_images,
+            _facts(),
+            {"engine_image_source": "none"},
+            {"engine_image_source": "copy"},
+        )
+        for check in ("image.present", "image.same")
     ),
     ("engine.same", "engine", _check_engines, _facts(), {"engine": "podman"}, {"engine": "docker"}),
 )

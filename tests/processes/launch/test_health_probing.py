@@ -209,10 +209,12 @@ def test_a_process_that_was_suspended_for_a_moment_is_not() -> None:
 
 def test_a_role_that_ended_is_seen_with_the_end_of_its_log(node: Node) -> None:
     pid = node.start(f"echo loading\necho 'CUDA error'\n{ENGINE}")
+    lines = ("loading", "CUDA error")
+    assert becomes(lambda: node.look().logs["serve"].lines == lines)
     os.kill(pid, signal.SIGKILL)
     assert becomes(lambda: not node.look().roles["serve"].alive)
     seen = node.look()
-    assert seen.logs["serve"].lines == ("loading", "CUDA error")
+    assert seen.logs["serve"].lines == lines
     assert seen.logs["serve"].at is not None
     assert judged(seen) is HealthState.RANK_LOST
 
